@@ -54,7 +54,7 @@ def test_what_a_coroutine_raises_reaches_the_caller(bridge: Bridge) -> None:
 async def test_it_can_be_called_inside_a_running_loop(bridge: Bridge) -> None:
     """A synchronous host that is itself called from a coroutine gets its answer, and an asynchronous one need not block."""
     blocking = bridge.run(_where())
-    assert await bridge.awaited(_where()) == blocking != threading.get_ident()
+    assert await bridge.run_async(_where()) == blocking != threading.get_ident()
 
 
 def test_within_its_own_loop_it_refuses_to_wait_for_itself(bridge: Bridge) -> None:
@@ -63,9 +63,9 @@ def test_within_its_own_loop_it_refuses_to_wait_for_itself(bridge: Bridge) -> No
     async def inside() -> int:
         with pytest.raises(BadInput, match="wait for itself"):
             bridge.run(_where())
-        with pytest.raises(BadInput, match="within its own loop"):
+        with pytest.raises(BadInput, match="from its own loop"):
             bridge.close()
-        return await bridge.awaited(_where())
+        return await bridge.run_async(_where())
 
     assert bridge.run(inside()) == bridge.run(_where())
 
@@ -83,11 +83,11 @@ def test_what_is_opened_is_opened_once_and_closed_with_the_bridge() -> None:
 
     bridge = Bridge()
     with ThreadPoolExecutor(8) as pool:
-        got = set(pool.map(lambda _: bridge.opened("key", thing), range(20)))
+        got = set(pool.map(lambda _: bridge.open("key", thing), range(20)))
     assert (len(got), happened) == (1, ["open"])
     bridge.close()
     assert happened == ["open", "close"]
-    assert bridge.opened("key", thing) not in got
+    assert bridge.open("key", thing) not in got
     bridge.close()
     bridge.close()
     assert happened == ["open", "close", "open", "close"]
@@ -105,8 +105,8 @@ def test_an_opening_that_fails_is_tried_again(bridge: Bridge) -> None:
         yield len(attempts)
 
     with pytest.raises(OSError, match="not yet"):
-        bridge.opened("key", thing)
-    assert bridge.opened("key", thing) == 2
+        bridge.open("key", thing)
+    assert bridge.open("key", thing) == 2
 
 
 def test_closing_cancels_what_still_runs(bridge: Bridge) -> None:
@@ -130,7 +130,7 @@ def test_after_a_fork_the_child_begins_with_a_loop_and_a_store_of_its_own(bridge
     """Parent and child both write to the store they open through the bridge."""
 
     def record(name: str) -> None:
-        tk = bridge.opened("store", lambda: threadkeep.open(tmp_path / "store.db"))
+        tk = bridge.open("store", lambda: threadkeep.open(tmp_path / "store.db"))
 
         async def write() -> None:
             thread = await tk.thread(name, dialect="chat")
@@ -150,7 +150,7 @@ def test_after_a_fork_the_child_begins_with_a_loop_and_a_store_of_its_own(bridge
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
-    tk = bridge.opened("store", lambda: threadkeep.open(tmp_path / "store.db"))
+    tk = bridge.open("store", lambda: threadkeep.open(tmp_path / "store.db"))
     assert {summary.id for summary in bridge.run(tk.threads())} == {"parent", "child"}
 
 
@@ -159,7 +159,7 @@ def test_a_process_that_just_ends_leaves_a_closed_store(tmp_path: Path) -> None:
     program = (
         "import sys, threadkeep\n"
         "from threadkeep.adapters.bridge import shared\n"
-        "tk = shared.opened('store', lambda: threadkeep.open(sys.argv[1]))\n"
+        "tk = shared.open('store', lambda: threadkeep.open(sys.argv[1]))\n"
         "thread = shared.run(tk.thread('t', dialect='chat'))\n"
         "shared.run(thread.record([{'role': 'user', 'content': 'hello'}]))\n"
     )

@@ -29,7 +29,7 @@ from tests.adapters.long_session import NEEDLE, RULE, asked, surveyed
 
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
-from threadkeep.adapters.claude_agent_sdk import ThreadkeepSessionStore, journal_id
+from threadkeep.adapters.claude_agent_sdk import ThreadkeepSessionStore, make_journal_id
 from threadkeep.errors import InvalidItem, ThreadNotFound
 from threadkeep.store import RecordKind
 
@@ -291,4 +291,4 @@ def test_journals_of_different_keys_are_different_threads() -> None:
         {"project_key": "a/b", "session_id": "c"},
         {"project_key": "a", "session_id": "b/c"},
     ]
-    assert len({journal_id(key) for key in keys}) == len(keys)
+    assert len({make_journal_id(key) for key in keys}) == len(keys)

@@ -36,7 +36,7 @@ from tests.prefixes import stable_prefix
 
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
-from threadkeep.adapters.langchain import ThreadkeepMiddleware, item_of, message_of
+from threadkeep.adapters.langchain import ThreadkeepMiddleware, make_item, make_message
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput
 from threadkeep.store import RecordKind
@@ -76,7 +76,7 @@ class Harbour:
 
 
 def as_sent(window: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    converted: Any = convert_to_openai_messages([message_of(each) for each in window])
+    converted: Any = convert_to_openai_messages([make_message(each) for each in window])
     return [{"role": "system", "content": SYSTEM}, *converted]
 
 
@@ -265,14 +265,14 @@ messages = st.one_of(
 def test_any_message_is_the_same_after_it_was_an_item(message: Any) -> None:
     """Known parts and unknown ones: what was recorded is the message, whole."""
     chat = find_dialect("chat")
-    item = chat.parse(item_of(message))
-    assert message_of(item_of(message)) == message
-    assert chat.parse(item_of(message_of(item_of(message)))).raw == item.raw
+    item = chat.parse(make_item(message))
+    assert make_message(make_item(message)) == message
+    assert chat.parse(make_item(make_message(make_item(message)))).raw == item.raw
 
 
 def test_what_json_cannot_say_is_named_and_the_rest_kept() -> None:
     """A tool's artifact may be anything; the item has its repr in its place."""
-    item = item_of(ToolMessage("ok", tool_call_id="call_1", artifact={1, 2}))
+    item = make_item(ToolMessage("ok", tool_call_id="call_1", artifact={1, 2}))
     assert item == {
         "role": "tool",
         "content": "ok",

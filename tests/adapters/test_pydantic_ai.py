@@ -51,7 +51,7 @@ from tests.prefixes import stable_prefix
 
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
-from threadkeep.adapters.pydantic_ai import ThreadkeepHistory, items_of, messages_of
+from threadkeep.adapters.pydantic_ai import ThreadkeepHistory, make_items, make_messages
 from threadkeep.dialects import find_dialect
 from threadkeep.items import ItemKind
 from threadkeep.store import RecordKind
@@ -245,13 +245,15 @@ histories = st.lists(
 def test_any_history_is_the_same_after_it_was_items(history: list[ModelMessage]) -> None:
     """Read back without the originals it is what the library itself reads back; with them, the very same objects."""
     written = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(history))
-    items = items_of(history)
-    alone = messages_of(items, [])
+    items = make_items(history)
+    alone = make_messages(items, [])
     # Alone, neighbouring requests are one: where one ended is not said to any model.
     assert [part for message in alone for part in message.parts] == [part for message in written for part in message.parts]
     chat = find_dialect("chat")
-    assert [chat.canonical(chat.parse(item)) for item in items_of(alone)] == [chat.canonical(chat.parse(item)) for item in items]
-    assert all(one is other for one, other in zip(messages_of(items, history), history, strict=True))
+    assert [chat.canonical(chat.parse(item)) for item in make_items(alone)] == [
+        chat.canonical(chat.parse(item)) for item in items
+    ]
+    assert all(one is other for one, other in zip(make_messages(items, history), history, strict=True))
 
 
 def test_a_window_of_threadkeeps_own_is_recognised_when_it_is_shown_again() -> None:
@@ -260,7 +262,7 @@ def test_a_window_of_threadkeeps_own_is_recognised_when_it_is_shown_again() -> N
         {"role": "user", "content": "The earlier part of this session was compacted."},
         {"role": "tool", "tool_call_id": "call_1", "content": "aborted"},
     ]
-    assert items_of(messages_of(made, [])) == made
+    assert make_items(make_messages(made, [])) == made
 
 
 def test_the_settings_are_those_of_the_store(tmp_path: Path) -> None:

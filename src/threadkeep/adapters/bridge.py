@@ -1,13 +1,13 @@
-"""From hosts with a synchronous contract to threadkeep, which is asynchronous inside: one event loop in one background thread.
+"""Runs threadkeep, which is asynchronous, for synchronous hosts and for any event loop: one loop in one background thread.
 
     from threadkeep.adapters.bridge import shared
 
-    tk = shared.opened(("threadkeep", path), lambda: threadkeep.open(path))     # once a process, closed at its end
+    tk = shared.open(("threadkeep", path), lambda: threadkeep.open(path))     # once a process, closed at its end
     thread = shared.run(tk.thread("ship-it", dialect="chat"))               # from a plain function
-    window = await shared.awaited(thread.window())                          # from a coroutine, on whatever loop
+    window = await shared.run_async(thread.window())                          # from a coroutine, on whatever loop
 
-An open store belongs to the loop it was opened on. Whoever opens it here must use it through here, so that every thread and
-every loop of a host, and hosts that begin a new loop with each call, share one store.
+An open store belongs to the loop it was opened on. A store opened on the bridge is used through the bridge, so that all threads
+and loops of a host share it, even if the host starts a new loop with each call.
 """
 
 from __future__ import annotations
@@ -30,115 +30,110 @@ from threadkeep.threads import check_thread_id
 
 T = TypeVar("T")
 
-# Closing a store waits for what it accepted; a disk that takes longer than this is not waited for at the end of a process.
+# Closing a store waits for its writes, but no longer than this at the end of a process.
 LONGEST_CLOSING_S = 30.0
 
-# Kept from being collected, which would close it.
-_LEFT_BEHIND: list[object] = []
+# References that keep objects of a parent process from being collected, which would close them.
+_ABANDONED: list[object] = []
 
 
 class Bridge:
-    """Runs coroutines on a loop of its own, which begins with the first call and ends with `close` or the process.
+    """Runs coroutines on a loop of its own, which starts with the first call and ends with `close` or the process.
 
-    Any thread may call, also one in which another event loop runs. After a fork the child begins with a loop of its own and
-    with nothing opened: what the parent opened must not be used there, so hold on to the bridge and ask `opened` each time.
+    Any thread may call, also one that runs another event loop. After a fork the child has a new loop and nothing open, because
+    the parent's stores must not be used there: keep the bridge, and call `open` each time.
     """
 
     def __init__(self) -> None:
-        self._begin_anew()
+        self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_of(self, Bridge._leave_behind))
-        # By the time `atexit` runs no executor takes work any more, and closing a store needs one. This runs before that, the
-        # last registered first: executors registered theirs when this module imported them.
-        getattr(threading, "_register_atexit", atexit.register)(_of(self, Bridge.close))
+            os.register_at_fork(after_in_child=_bind_weakly(self, Bridge._abandon))
+        # Closing a store needs an executor, and those have stopped by the time `atexit` runs. These callbacks run before that,
+        # the last registered first; executors registered theirs when this module imported them.
+        getattr(threading, "_register_atexit", atexit.register)(_bind_weakly(self, Bridge.close))
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._opened: dict[Hashable, asyncio.Task[Any]] = {}
-        self._asked: set[asyncio.Task[Any]] = set()
+        self._open_tasks: dict[Hashable, asyncio.Task[Any]] = {}
+        self._running: set[asyncio.Task[Any]] = set()
         self._stack = AsyncExitStack()
 
-    def _leave_behind(self) -> None:
-        """Begin anew in a child process. What the parent has open must be neither used nor, SQLite asks, closed here."""
-        _LEFT_BEHIND.append((self._loop, self._opened, self._stack))
-        self._begin_anew()
+    def _abandon(self) -> None:
+        """Reset in a child process. SQLite requires that the parent's connections are neither used nor closed here."""
+        _ABANDONED.append((self._loop, self._open_tasks, self._stack))
+        self._reset()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Return what `coroutine` returns, or raise what it raises; blocks the calling thread until then.
-
-        A `KeyboardInterrupt` of the caller cancels it.
+        """Run `coroutine`, block the calling thread until it ends, and return its result. A `KeyboardInterrupt` cancels it.
 
         Raises:
-            BadInput: Called from within the bridge's own loop, which would wait for itself; await it there.
+            BadInput: Called from the bridge's own loop, which would wait for itself; await the coroutine there.
         """
-        loop = self._loop_for(coroutine)
-        running = asyncio.run_coroutine_threadsafe(self._tracked(coroutine, self._asked), loop)
+        loop = self._get_loop(coroutine)
+        running = asyncio.run_coroutine_threadsafe(self._track(coroutine, self._running), loop)
         try:
             return running.result()
         except BaseException:
             running.cancel()
             raise
 
-    async def awaited(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Return the same to a coroutine of any loop, without blocking it. Cancelling the caller cancels it.
-
-        Within the bridge's own loop it is simply awaited.
-        """
+    async def run_async(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run `coroutine` for a coroutine of any loop, without blocking that loop. Cancelling the caller cancels it."""
         if self._is_inside():
             return await coroutine
-        loop = self._loop_for(coroutine)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._tracked(coroutine, self._asked), loop))
+        loop = self._get_loop(coroutine)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._track(coroutine, self._running), loop))
 
     @staticmethod
-    async def _tracked(coroutine: Coroutine[Any, Any, T], asked: set[asyncio.Task[Any]]) -> T:
-        """Run a coroutine so that `close` can tell it from what the opened things do by themselves."""
+    async def _track(coroutine: Coroutine[Any, Any, T], running: set[asyncio.Task[Any]]) -> T:
+        """Register a coroutine, so that `close` cancels it but not the background work of open stores."""
         task = asyncio.current_task()
         assert task is not None
-        asked.add(task)
+        running.add(task)
         try:
             return await coroutine
         finally:
-            asked.discard(task)
+            running.discard(task)
 
-    def opened(self, key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
-        """Return what was opened under `key`, opening what `make` returns on the first call; see `opening`."""
-        return self.run(self.opening(key, make))
+    def open(self, key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+        """Return what is open under `key`; the first call opens what `make` returns. See `open_async`."""
+        return self.run(self.open_async(key, make))
 
-    async def opening(self, key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
-        """Enter, on the bridge's loop, what `make` returns, once for all who ask for `key` at the same time or later.
+    async def open_async(self, key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+        """Enter what `make` returns on the bridge's loop, once for all callers with the same `key`.
 
-        It stays open until the bridge closes. Where opening fails, everybody who waits for it hears why, and the next call
-        tries again. Run it through `run` or `awaited`.
+        It stays open until the bridge closes. If it fails, all waiting callers get the error and the next call tries again. Call
+        this through `run` or `run_async`.
         """
-        task = self._opened.get(key)
+        task = self._open_tasks.get(key)
         if task is None:
-            task = self._opened[key] = asyncio.create_task(self._stack.enter_async_context(make()))
+            task = self._open_tasks[key] = asyncio.create_task(self._stack.enter_async_context(make()))
             task.add_done_callback(lambda done: self._forget_failed(key, done))
-        # One that gives up waiting does not take it from the others.
+        # A caller that is cancelled must not cancel it for the others.
         entered: T = await asyncio.shield(task)
         return entered
 
     def _forget_failed(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         if task.cancelled() or task.exception() is not None:
-            self._opened.pop(key, None)
+            self._open_tasks.pop(key, None)
 
     def close(self) -> None:
-        """Close what was opened, newest first, and end the loop. The next call begins with a new one.
+        """Close what is open, newest first, and end the loop. The next call starts a new loop.
 
         Raises:
-            BadInput: Called from within the bridge's own loop.
+            BadInput: Called from the bridge's own loop.
         """
         if self._is_inside():
-            raise BadInput("a bridge cannot be closed from within its own loop; close it from outside")
+            raise BadInput("a bridge cannot be closed from its own loop; close it from another thread")
         with self._lock:
-            loop, thread, stack, asked = self._loop, self._thread, self._stack, self._asked
-            self._loop, self._thread, self._opened, self._asked, self._stack = None, None, {}, set(), AsyncExitStack()
+            loop, thread, stack, running = self._loop, self._thread, self._stack, self._running
+            self._loop, self._thread, self._open_tasks, self._running, self._stack = None, None, {}, set(), AsyncExitStack()
         if loop is None or thread is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(_wound_up(stack, asked), loop).result(LONGEST_CLOSING_S)
+            asyncio.run_coroutine_threadsafe(_shut_down(stack, running), loop).result(LONGEST_CLOSING_S)
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(LONGEST_CLOSING_S)
@@ -146,7 +141,7 @@ class Bridge:
     def _is_inside(self) -> bool:
         return threading.current_thread() is self._thread
 
-    def _loop_for(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+    def _get_loop(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
         if self._is_inside():
             coroutine.close()
             raise BadInput("the bridge cannot wait for itself; await the coroutine in its loop")
@@ -154,13 +149,13 @@ class Bridge:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="threadkeep-bridge"))
-                self._thread = threading.Thread(target=_serve, args=(self._loop,), name="threadkeep-bridge", daemon=True)
+                self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="threadkeep-bridge", daemon=True)
                 self._thread.start()
             return self._loop
 
 
-def _of(bridge: Bridge, method: Callable[[Bridge], None]) -> Callable[[], None]:
-    """Return a call of a bridge's method that does not keep the bridge alive."""
+def _bind_weakly(bridge: Bridge, method: Callable[[Bridge], None]) -> Callable[[], None]:
+    """Return a function that calls a bridge's method without keeping the bridge alive."""
     reference = weakref.ref(bridge)
 
     def call() -> None:
@@ -170,7 +165,7 @@ def _of(bridge: Bridge, method: Callable[[Bridge], None]) -> Callable[[], None]:
     return call
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -178,12 +173,12 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _wound_up(stack: AsyncExitStack, asked: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel what was asked for and still runs, then close what was opened: nothing uses a store that is being closed.
+async def _shut_down(stack: AsyncExitStack, running: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel running calls, then close what is open, so that no call uses a closing store.
 
-    What an open store does by itself is left to its closing; a pool of connections would not survive being cancelled.
+    An open store ends its own background work; a connection pool would not survive a cancellation.
     """
-    unfinished = [*asked]
+    unfinished = [*running]
     for task in unfinished:
         task.cancel()
     await asyncio.gather(*unfinished, return_exceptions=True)
@@ -194,18 +189,18 @@ async def _wound_up(stack: AsyncExitStack, asked: Collection[asyncio.Task[Any]])
 
 
 shared = Bridge()
-"""The bridge every adapter uses, so that a process has one loop and each store is open once in it."""
+"""The bridge of all adapters, so that a process has one loop and opens each store once."""
 
 
 StoreName = str | os.PathLike[str] | Config | Threadkeep | None
-"""A path or address, settings, an open store, or None for the store that the configuration names."""
+"""A path or address, settings, an open store, or None for the store of the configuration."""
 
 
-class Reach:
-    """Runs an adapter's work where its store lives.
+class StoreHandle:
+    """Runs an adapter's work on the event loop of its store.
 
-    A store that the program opened is used on the program's own event loop. Any other is opened once a process, on the bridge's
-    loop, and can then be reached from every loop and from plain functions.
+    A store that the program opened is used on the program's own loop. Any other store is opened once a process, on the bridge's
+    loop, for every loop and for plain functions.
     """
 
     def __init__(self, store: StoreName) -> None:
@@ -215,48 +210,48 @@ class Reach:
             BadInput: A configuration file or variable cannot be understood.
         """
         self._given = store if isinstance(store, Threadkeep) else None
-        self._config = _config_of(store) if not isinstance(store, Threadkeep) else store.config
+        self._config = _load_config(store) if not isinstance(store, Threadkeep) else store.config
 
-    async def awaited(self, work: Callable[[Threadkeep], Coroutine[Any, Any, T]]) -> T:
-        """Return what `work` makes of the open store, to a coroutine."""
+    async def run_async(self, work: Callable[[Threadkeep], Coroutine[Any, Any, T]]) -> T:
+        """Call `work` with the open store, from a coroutine."""
         if self._given is not None:
             return await work(self._given)
-        return await shared.awaited(self._on_bridge(work))
+        return await shared.run_async(self._run_with_store(work))
 
     def run(self, work: Callable[[Threadkeep], Coroutine[Any, Any, T]]) -> T:
-        """Return what `work` makes of the open store, to a plain function.
+        """Call `work` with the open store, from a plain function.
 
         Raises:
-            BadInput: The store was opened on an event loop, which a plain function would block.
+            BadInput: The program opened the store on an event loop, which a plain function would block.
         """
         if self._given is not None:
-            raise BadInput("a store opened with `async with` serves coroutines only; give the adapter the store's path instead")
-        return shared.run(self._on_bridge(work))
+            raise BadInput("a store opened with `async with` works in coroutines only; give the adapter the store's path instead")
+        return shared.run(self._run_with_store(work))
 
-    async def _on_bridge(self, work: Callable[[Threadkeep], Coroutine[Any, Any, T]]) -> T:
+    async def _run_with_store(self, work: Callable[[Threadkeep], Coroutine[Any, Any, T]]) -> T:
         config = self._config
-        # Two adapters with the same settings share a store; a mapping among them keeps a value from being a key itself.
-        tk = await shared.opening(("threadkeep", repr(config)), lambda: Threadkeep(config, environ=os.environ))
+        # Adapters with equal settings share a store. Settings hold mappings, so they cannot be a key themselves.
+        tk = await shared.open_async(("threadkeep", repr(config)), lambda: Threadkeep(config, environ=os.environ))
         return await work(tk)
 
 
-async def thread_for(tk: Threadkeep, name: str, *, dialect: str) -> Thread:
-    """Resume or create the thread that a host calls `name`.
+async def open_thread(tk: Threadkeep, name: str, *, dialect: str) -> Thread:
+    """Resume or create the thread of a conversation.
 
     Raises:
-        BadInput: A thread of that name is there and written in another dialect.
+        BadInput: There is such a thread in another dialect.
     """
-    thread = await tk.thread(thread_id_of(name), dialect=dialect)
+    thread = await tk.thread(make_thread_id(name), dialect=dialect)
     if thread.dialect.name != dialect:
-        written = thread.dialect.name
-        raise BadInput(f"thread {thread.id!r} is written in {written!r}, and this host speaks {dialect!r}; choose another name")
+        found = thread.dialect.name
+        raise BadInput(f"thread {thread.id!r} is written in {found!r}, and this host speaks {dialect!r}; choose another name")
     return thread
 
 
-def thread_id_of(name: str) -> str:
-    """Return a host's name for a conversation as a thread's id: itself where it can be one, else one made of its digest.
+def make_thread_id(name: str) -> str:
+    """Return the thread id of a host's conversation: its name if that is a valid id, else one made from its digest.
 
-    Different names give different ids: two people's conversations must never meet because a character could not be kept.
+    Different names give different ids, so that two conversations never mix.
     """
     try:
         return check_thread_id(name)
@@ -264,7 +259,7 @@ def thread_id_of(name: str) -> str:
         return f"host-{blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
 
 
-def _config_of(store: str | os.PathLike[str] | Config | None) -> Config:
+def _load_config(store: str | os.PathLike[str] | Config | None) -> Config:
     if isinstance(store, Config):
         return store
     flags = {"store": os.fspath(store) if store is not None else None}

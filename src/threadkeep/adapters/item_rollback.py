@@ -1,4 +1,4 @@
-"""Going back in a thread where a host takes back items rather than turns. Nothing is removed; each is one small record."""
+"""Rollbacks for hosts that take back items rather than turns. Each is one record; nothing is deleted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from threadkeep.threads import Checkpoint, History, KeepEntry, LayoutEntry, Lite
 from threadkeep.threads.reader import load_history, load_live_path, load_tip
 from threadkeep.tokens import estimate_item
 
-# The first record says what the thread is; everything after it is history.
+# The ordinal after a thread's first record, which describes the thread.
 BEGINNING = 1
 ELSEWHERE = "elsewhere"
 
 
-async def newest_taken_back(tk: Threadkeep, thread: Thread) -> dict[str, Any] | None:
-    """Take the newest item back and return it as it was recorded; None where there is none.
+async def pop_newest_item(tk: Threadkeep, thread: Thread) -> dict[str, Any] | None:
+    """Roll back the newest item and return it as recorded; None if there is none.
 
-    An item that a checkpoint already covers takes the checkpoint with it: the window is what it was before both.
+    If a checkpoint already covers the item, the checkpoint is rolled back too.
 
     Raises:
         OrdinalConflict: Another writer appended meanwhile.
@@ -33,32 +33,33 @@ async def newest_taken_back(tk: Threadkeep, thread: Thread) -> dict[str, Any] | 
     store = tk.backend.store
     row = await store.get(thread.id)
     path = await load_live_path(store, thread.id, stop=row.next, whole=True)
-    newest = await _newest(tk, path)
+    newest = await _find_newest_item(tk, path)
     if newest is None:
         return None
     before = await store.read(Span(thread_id=newest.thread_id, start=newest.ordinal - 1, stop=newest.ordinal), bodies=False)
-    # A turn that is left without what opened it would be counted, and rolled back to, as if somebody had asked something.
+    # A turn record without its request would still count as a turn, so it is rolled back too.
     opens_turn = bool(before) and before[0].kind is RecordKind.TURN
     at, turn = (newest.ordinal - 1, newest.turn - 1) if opens_turn else (newest.ordinal, newest.turn)
-    await tk.backend.append(thread.id, [_rollback(tk, at=at, turn=turn)], expected=row.next)
+    await tk.backend.append(thread.id, [_make_rollback(tk, at=at, turn=turn)], expected=row.next)
     item: dict[str, Any] = decode_json(newest.body)
     return item
 
 
-async def emptied(tk: Threadkeep, thread: Thread) -> None:
-    """Take back everything: the window is empty, and every record can still be read.
+async def clear_thread(tk: Threadkeep, thread: Thread) -> None:
+    """Roll back everything; the window is then empty, and every record can still be read.
 
     Raises:
         OrdinalConflict: Another writer appended meanwhile.
     """
     row = await tk.backend.store.get(thread.id)
-    await tk.backend.append(thread.id, [_rollback(tk, at=BEGINNING, turn=0)], expected=row.next)
+    await tk.backend.append(thread.id, [_make_rollback(tk, at=BEGINNING, turn=0)], expected=row.next)
 
 
-async def replaced_elsewhere(tk: Threadkeep, thread: Thread, items: Sequence[Mapping[str, Any]]) -> bool:
-    """Record `items` as the checkpoint of a compaction made elsewhere, where the thread was emptied right before to make it.
+async def record_foreign_compaction(tk: Threadkeep, thread: Thread, items: Sequence[Mapping[str, Any]]) -> bool:
+    """Record `items` as the checkpoint of a compaction that the host made, if it cleared the thread just before.
 
-    The emptying is taken back, so that what was there can be recalled. False, and nothing written, where it was not.
+    The clearing is rolled back, so that the earlier items can be recalled. Returns False and writes nothing if the thread was not
+    just cleared.
 
     Raises:
         OrdinalConflict: Another writer appended meanwhile.
@@ -69,11 +70,11 @@ async def replaced_elsewhere(tk: Threadkeep, thread: Thread, items: Sequence[Map
     newest = await store.read(Span(thread_id=row.id, start=row.next - 1, stop=row.next))
     if not newest or newest[0].kind is not RecordKind.ROLLBACK or newest[0].target != BEGINNING:
         return False
-    emptied_at = newest[0].ordinal
-    history = await load_history(store, await load_live_path(store, row.id, stop=emptied_at))
-    tip = await load_tip(store, row.id, seed=seed_chain(store.tenant.key, dialect=row.dialect), stop=emptied_at)
-    layout = _layout(items, history, dialect=thread.dialect)
-    checkpoint = _checkpoint(layout, history, cut=row.next + 1, covers=tip.depth)
+    cleared_at = newest[0].ordinal
+    history = await load_history(store, await load_live_path(store, row.id, stop=cleared_at))
+    tip = await load_tip(store, row.id, seed=seed_chain(store.tenant.key, dialect=row.dialect), stop=cleared_at)
+    layout = _make_layout(items, history, dialect=thread.dialect)
+    checkpoint = _make_checkpoint(layout, history, cut=row.next + 1, covers=tip.depth)
     record = NewRecord(
         kind=RecordKind.CHECKPOINT,
         at_ms=tk.backend.clock.now_ms(),
@@ -82,25 +83,25 @@ async def replaced_elsewhere(tk: Threadkeep, thread: Thread, items: Sequence[Map
         body=encode_body(checkpoint),
         target=checkpoint.cut,
     )
-    back = _rollback(tk, at=emptied_at, turn=tip.turn)
+    back = _make_rollback(tk, at=cleared_at, turn=tip.turn)
     await tk.backend.append(row.id, [back, record], expected=row.next)
     return True
 
 
-async def _newest(tk: Threadkeep, path: LivePath) -> Record | None:
+async def _find_newest_item(tk: Threadkeep, path: LivePath) -> Record | None:
     for span in path.spans:
         for record in await tk.backend.store.read(span, kinds={RecordKind.ITEM}, newest_first=True, limit=1):
             return record
     return None
 
 
-def _rollback(tk: Threadkeep, *, at: int, turn: int) -> NewRecord:
+def _make_rollback(tk: Threadkeep, *, at: int, turn: int) -> NewRecord:
     body = encode_body(RollbackBody(turns=0))
     return NewRecord(kind=RecordKind.ROLLBACK, at_ms=tk.backend.clock.now_ms(), turn=turn, tokens=0, body=body, target=at)
 
 
-def _layout(items: Sequence[Mapping[str, Any]], history: History, *, dialect: Dialect) -> list[LayoutEntry]:
-    """Return what stands in the history's place: a record where one holds the item, else the item's own bytes."""
+def _make_layout(items: Sequence[Mapping[str, Any]], history: History, *, dialect: Dialect) -> list[LayoutEntry]:
+    """Return the layout of the new window: a record if one holds the item, else the item's own bytes."""
     known = {digest_body(entry.item.raw): entry for entry in history.entries if entry.source is not None}
     layout: list[LayoutEntry] = []
     for item in items:
@@ -113,7 +114,7 @@ def _layout(items: Sequence[Mapping[str, Any]], history: History, *, dialect: Di
     return layout
 
 
-def _checkpoint(layout: list[LayoutEntry], history: History, *, cut: int, covers: int) -> Checkpoint:
+def _make_checkpoint(layout: list[LayoutEntry], history: History, *, cut: int, covers: int) -> Checkpoint:
     by_place = {(entry.source.thread_id, entry.source.ordinal): entry.tokens for entry in history.entries if entry.source}
     tokens = sum(
         estimate_item(bytes(entry.item)) if isinstance(entry, LiteralEntry) else by_place[entry.thread, entry.ordinal]

@@ -22,9 +22,9 @@ except ImportError as error:
 
 import msgspec
 
-from threadkeep.adapters.bridge import Reach, StoreName, thread_for, thread_id_of
+from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, open_thread
 from threadkeep.adapters.host_history import follow, record_reply
-from threadkeep.adapters.window import fitting_window
+from threadkeep.adapters.window import fit_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase
@@ -76,7 +76,7 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
             BadInput: A configuration file or variable cannot be understood.
         """
         super().__init__()
-        self._reach = Reach(store)
+        self._handle = StoreHandle(store)
         self._conversation = conversation
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str) -> Json:
@@ -106,7 +106,7 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
             )
 
         try:
-            await self._reach.awaited(write)
+            await self._handle.run_async(write)
         except ThreadkeepError as error:
             log.warning("an answer could not be written down: %s", error.code)
 
@@ -117,16 +117,16 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
             ThreadkeepError: The messages cannot be recorded or read.
         """
         head, items = _split([_plain(message) for message in messages])
-        request = _Request(thread_id=thread_id_of(conversation), items=items, head=Head(_text(head)), model=model)
-        return [*head, *self._reach.run(request.answered).window]
+        request = _Request(thread_id=make_thread_id(conversation), items=items, head=Head(_text(head)), model=model)
+        return [*head, *self._handle.run(request.answered).window]
 
     async def recall(self, query: str, *, conversation: str) -> str:
         """Return originals of a conversation that answer `query`, for a tool of the program's own."""
 
         async def look(tk: Threadkeep) -> str:
-            return await render_recall(await thread_for(tk, conversation, dialect=DIALECT), query)
+            return await render_recall(await open_thread(tk, conversation, dialect=DIALECT), query)
 
-        return await self._reach.awaited(look)
+        return await self._handle.run_async(look)
 
     async def _rewritten(self, call: Json, call_type: str, *, owner: str) -> Json:
         messages = call.get("messages")
@@ -140,7 +140,7 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
                 head=Head(_text(head), call.get("tools") or ()),
                 model=str(call["model"]) if call.get("model") else None,
             )
-            answer = await self._reach.awaited(request.answered)
+            answer = await self._handle.run_async(request.answered)
         except ThreadkeepError as error:
             # Its code and not its text, which may quote what the client sent.
             log.warning("a request was sent as it came: %s", error.code)
@@ -155,7 +155,7 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
     def _thread_id(self, call: Mapping[str, Any], *, owner: str) -> str:
         """Return the thread of a call: by its conversation's name, within what belongs to its key."""
         name = self._conversation(call) or UNNAMED
-        return thread_id_of(f"{owner}:{name}" if owner else name)
+        return make_thread_id(f"{owner}:{name}" if owner else name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ class _Request:
         followed = await follow(tk, self.thread_id, DIALECT, self.items, model=self.model, diverging="fork")
         thread = Thread(_backend(tk, self.model), followed.id, dialect=followed.dialect)
         phase: Phase = "pre_turn" if self.items and self.items[-1].get("role") == "user" else "mid_turn"
-        window = await fitting_window(thread, model=self.model, head=self.head, phase=phase, to_send=True)
+        window = await fit_window(thread, model=self.model, head=self.head, phase=phase, to_send=True)
         beside = estimate_text(self.head.system or "") + estimate_bytes(len(msgspec.json.encode(list(self.head.tools))))
         return _Answer(thread_id=thread.id, window=window, estimated_tokens=window.tokens + beside)
 

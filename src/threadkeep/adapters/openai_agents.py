@@ -25,9 +25,9 @@ try:
 except ImportError as error:
     raise missing_host("the OpenAI Agents SDK", error, install="'threadkeep[openai-agents]'") from error
 
-from threadkeep.adapters.bridge import Reach, StoreName, thread_for, thread_id_of
-from threadkeep.adapters.item_rollback import emptied, newest_taken_back, replaced_elsewhere
-from threadkeep.adapters.window import fitting_window
+from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, open_thread
+from threadkeep.adapters.item_rollback import clear_thread, pop_newest_item, record_foreign_compaction
+from threadkeep.adapters.window import fit_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict
@@ -74,7 +74,7 @@ class ThreadkeepSession:
         self.session_settings = session_settings
         self.trouble: str | None = None
         """Why the last automatic compaction that was due did not happen, in words for a person; None if it did."""
-        self._reach = Reach(store)
+        self._handle = StoreHandle(store)
         self._store = store
         self._model = model
         self._should_compact = should_trigger_compaction
@@ -82,7 +82,7 @@ class ThreadkeepSession:
     @property
     def thread_id(self) -> str:
         """The thread this session is, for the command line, the viewer and `Threadkeep.thread`."""
-        return thread_id_of(self.session_id)
+        return make_thread_id(self.session_id)
 
     async def get_items(self, limit: int | None = None) -> Items:
         """Return the window, compacted first where it no longer fits; with a limit, the latest so many of it, as it is.
@@ -107,11 +107,11 @@ class ThreadkeepSession:
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item back and return it; None where there is none. It stays in the records."""
-        return cast("TResponseInputItem | None", await self._in_thread(newest_taken_back))
+        return cast("TResponseInputItem | None", await self._in_thread(pop_newest_item))
 
     async def clear_session(self) -> None:
         """Begin again with an empty window. Everything that was there stays in the records."""
-        await self._in_thread(emptied)
+        await self._in_thread(clear_thread)
 
     async def run_compaction(
         self, args: OpenAIResponsesCompactionArgs | None = None, *, wrapper: RunContextWrapper[Any] | None = None
@@ -133,7 +133,7 @@ class ThreadkeepSession:
             ThreadExists: There is a session of that name.
             InvalidTarget: There is no such turn.
         """
-        new_id = thread_id_of(session_id)
+        new_id = make_thread_id(session_id)
         await self._in_thread(lambda _, thread: thread.fork(before_turn=before_turn, new_id=new_id))
         return ThreadkeepSession(
             session_id,
@@ -183,14 +183,14 @@ class ThreadkeepSession:
         async def worked(tk: Threadkeep) -> T:
             while True:
                 try:
-                    return await work(tk, await thread_for(tk, self.session_id, dialect=DIALECT))
+                    return await work(tk, await open_thread(tk, self.session_id, dialect=DIALECT))
                 except OrdinalConflict:
                     continue
 
-        return await self._reach.awaited(worked)
+        return await self._handle.run_async(worked)
 
     async def _fitting(self, thread: Thread, *, head: Head | None = None, phase: Phase = "pre_turn") -> Items:
-        window = await fitting_window(thread, model=self._model, head=head, phase=phase)
+        window = await fit_window(thread, model=self._model, head=head, phase=phase)
         self.trouble = window.trouble
         return _items(window)
 
@@ -213,7 +213,7 @@ class ThreadkeepSession:
             await self._compacted(thread)
             return
         try:
-            window = await fitting_window(thread, model=self._model, phase="standalone_turn")
+            window = await fit_window(thread, model=self._model, phase="standalone_turn")
             self.trouble = window.trouble
             if self._should_compact is not None and self._should_compact(_context(window, args)):
                 await self._compacted(thread)
@@ -229,7 +229,7 @@ async def _added(tk: Threadkeep, thread: Thread, items: Sequence[object]) -> Non
     given = [decode_json(thread.dialect.parse(item).raw) for item in items]
     # A session of the SDK that compacts by itself replaces: it clears, then adds what the provider made of everything.
     compacted = any(item.get("type") == "compaction" for item in given)
-    if not (compacted and await replaced_elsewhere(tk, thread, given)):
+    if not (compacted and await record_foreign_compaction(tk, thread, given)):
         await thread.record(given)
 
 

@@ -3,9 +3,9 @@
     agent = Agent(model, capabilities=[ThreadkeepHistory("agent.db")])
     result = await agent.run("Ship it.", conversation_id="ship-it", message_history=history)
 
-Before each request the run's messages are recorded, and what the model is sent is the thread's window: compacted where it no
-longer fits, pairs whole, instructions and tools untouched. The run's own messages stay as they are, unless they are to be
-replaced by the window too. The model gets a tool, `recall`, for what is no longer in view.
+Before each request the run's messages are recorded, and the model is sent the thread's window: compacted if it no longer fits,
+pairs whole, instructions and tools unchanged. The run's own messages stay as they are unless `replaces_history` is set. The model
+gets a tool, `recall`, for what left the window.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from typing import Final
 
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelRequestPart, ModelResponse
 
-from threadkeep.adapters.bridge import Reach, StoreName, thread_id_of
+from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id
 from threadkeep.adapters.host_history import follow
-from threadkeep.adapters.window import fitting_window
+from threadkeep.adapters.window import fit_window
 from threadkeep.client import Head, Thread, Threadkeep
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import CHAT
@@ -45,8 +45,8 @@ from threadkeep.threads.window import close_open_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
-    """What a request holds, and whose it is."""
+class _PreparedCall:
+    """What a request sends, and its thread."""
 
     thread_id: str
     head: Head
@@ -55,7 +55,7 @@ class _Sent:
 
 @dataclass(init=False)
 class ThreadkeepHistory(AbstractCapability[Any]):
-    """Keeps an agent on course through compactions; one object may serve any number of agents and runs."""
+    """Sends the model windows that fit; one object may serve any number of agents and runs."""
 
     def __init__(
         self,
@@ -65,20 +65,19 @@ class ThreadkeepHistory(AbstractCapability[Any]):
         model: str | Model | None = None,
         replaces_history: bool = False,
     ) -> None:
-        """Name the store: a path, settings or an open store; None takes what the configuration names.
+        """Set the store: a path, settings or an open store; None takes that of the configuration.
 
         Args:
             thread_id: The conversation; None takes each run's `conversation_id`.
-            model: Whose limits count, by name, or a model, which compactions may ask too; None takes the agent's own name.
-            replaces_history: Whether the run's own messages are cut down to the window as well, so that what the program keeps
-                of a run stops growing.
+            model: A model's name, for its limits, or a model that compactions may also ask; None takes the agent's model name.
+            replaces_history: Also replace the run's own messages by the window, so that the program's history stops growing.
 
         Raises:
             BadInput: A configuration file or variable cannot be understood.
         """
         self.trouble: str | None = None
-        """Why the last compaction that was due did not happen, in words for a person; None if it did."""
-        self._reach = Reach(store)
+        """Why the last compaction that was due failed, for people; None if it did not."""
+        self._handle = StoreHandle(store)
         self._thread_id = thread_id
         self._model = model
         self._replaces_history = replaces_history
@@ -86,132 +85,133 @@ class ThreadkeepHistory(AbstractCapability[Any]):
     async def wrap_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
     ) -> ModelResponse:
-        """Send the model the window. What the provider counts for it corrects later estimates.
+        """Send the model the window. The provider's count corrects later estimates.
 
         Raises:
-            BadInput: The run has no conversation, and the capability no thread of its own.
-            CompactionStopped: A hook wants the turn to end.
+            BadInput: Neither the run nor the capability names a thread.
+            CompactionStopped: A hook ended the turn.
         """
-        sent = await self._reach.awaited(partial(self._prepared, request=request_context, thread_id=self._name(ctx)))
+        sent = await self._handle.run_async(
+            partial(self._prepare_call, request=request_context, thread_id=self._find_thread_id(ctx))
+        )
         if self._replaces_history:
             ctx.messages[:] = sent.messages
         response = await handler(replace(request_context, messages=list(sent.messages)))
         if response.usage.input_tokens:
-            await self._reach.awaited(partial(_counted, sent=sent, response=response))
+            await self._handle.run_async(partial(_record_usage, sent=sent, response=response))
         return response
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Record how the run ended: its last answer is in no request of its own."""
-        await self._reach.awaited(partial(self._followed, thread_id=self._name(ctx), messages=result.all_messages()))
+        """Record the last answer of the run, which no further request contains."""
+        await self._handle.run_async(partial(self._follow, thread_id=self._find_thread_id(ctx), messages=result.all_messages()))
         return result
 
     def get_toolset(self) -> FunctionToolset[Any]:
-        """Return the recall tool: what was said or returned before, word for word, also what was compacted away."""
+        """Return the recall tool, which finds originals word for word, also those that were compacted away."""
 
         async def recall(ctx: RunContext[Any], query: str) -> str:
-            work = partial(self._recalled, query=query, messages=list(ctx.messages), thread_id=self._name(ctx))
-            return await self._reach.awaited(work)
+            work = partial(self._recall, query=query, messages=list(ctx.messages), thread_id=self._find_thread_id(ctx))
+            return await self._handle.run_async(work)
 
         toolset: FunctionToolset[Any] = FunctionToolset()
         toolset.add_function(recall, name=NAME, description=DESCRIPTION)
         return toolset
 
-    def _name(self, ctx: RunContext[Any]) -> str:
+    def _find_thread_id(self, ctx: RunContext[Any]) -> str:
         name = self._thread_id or ctx.conversation_id
         if not name:
-            raise BadInput("this run has no conversation_id; give it one, or ThreadkeepHistory(thread_id=...)")
-        return thread_id_of(name)
+            raise BadInput("this run has no conversation_id; set one, or use ThreadkeepHistory(thread_id=...)")
+        return make_thread_id(name)
 
-    async def _followed(
+    async def _follow(
         self, tk: Threadkeep, thread_id: str, messages: Sequence[ModelMessage], *, model: str | None = None
     ) -> Thread:
-        # Programs run one conversation from several of its messages on. Messages cut down to the window can be told from such a
-        # branch only by what they still show, and go on in the same thread.
+        # A program may continue a conversation from an earlier message; that becomes a fork. Replaced messages look like such a
+        # branch too, and must continue in the same thread.
         return await follow(
             tk,
             thread_id,
             DIALECT,
-            items_of(messages),
+            make_items(messages),
             model=model,
             diverging="rollback" if self._replaces_history else "fork",
         )
 
-    async def _prepared(self, tk: Threadkeep, *, request: ModelRequestContext, thread_id: str) -> _Sent:
+    async def _prepare_call(self, tk: Threadkeep, *, request: ModelRequestContext, thread_id: str) -> _PreparedCall:
         model = self._model if self._model is not None else request.model.model_name
         name = model if isinstance(model, str) else model.name
-        thread = await self._followed(tk, thread_id=thread_id, messages=request.messages, model=name)
-        head = _head(request)
-        window = await fitting_window(thread, model=model, head=head, phase=_phase(request.messages))
+        thread = await self._follow(tk, thread_id=thread_id, messages=request.messages, model=name)
+        head = _make_head(request)
+        window = await fit_window(thread, model=model, head=head, phase=_find_phase(request.messages))
         self.trouble = window.trouble
-        # As they are, and not with neighbours of one role joined: the library writes each provider's own form.
+        # Without joining neighbours of one role: the library renders each provider's own form.
         items = close_open_calls((await thread.history()).items, dialect=thread.dialect, under_way=False)
-        messages = messages_of([decode_json(item.raw) for item in items], request.messages)
-        return _Sent(thread_id=thread.id, head=head, messages=messages)
+        messages = make_messages([decode_json(item.raw) for item in items], request.messages)
+        return _PreparedCall(thread_id=thread.id, head=head, messages=messages)
 
-    async def _recalled(self, tk: Threadkeep, *, query: str, messages: Sequence[ModelMessage], thread_id: str) -> str:
-        return await render_recall(await self._followed(tk, thread_id=thread_id, messages=messages), query)
+    async def _recall(self, tk: Threadkeep, *, query: str, messages: Sequence[ModelMessage], thread_id: str) -> str:
+        return await render_recall(await self._follow(tk, thread_id=thread_id, messages=messages), query)
 
 
-async def _counted(tk: Threadkeep, *, sent: _Sent, response: ModelResponse) -> None:
+async def _record_usage(tk: Threadkeep, *, sent: _PreparedCall, response: ModelResponse) -> None:
     thread = await tk.thread(sent.thread_id, dialect=DIALECT)
     usage = response.usage
     await thread.record_usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, head=sent.head)
 
 
-def _phase(messages: Sequence[ModelMessage]) -> Phase:
+def _find_phase(messages: Sequence[ModelMessage]) -> Phase:
     newest = messages[-1]
     asked = isinstance(newest, ModelRequest) and any(isinstance(part, UserPromptPart) for part in newest.parts)
     return "pre_turn" if asked else "mid_turn"
 
 
-def _head(request: ModelRequestContext) -> Head:
-    """Return what goes out beside the history."""
+def _make_head(request: ModelRequestContext) -> Head:
     parameters = request.model_request_parameters
-    told = [part.content for part in parameters.instruction_parts or ()]
+    instructions = [part.content for part in parameters.instruction_parts or ()]
     tools = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters_json_schema}
         for tool in (*parameters.function_tools, *parameters.output_tools)
     ]
-    return Head(system="\n\n".join(told) or None, tools=tools)
+    return Head(system="\n\n".join(instructions) or None, tools=tools)
 
 
 DIALECT: Final = CHAT.name
-OWN: Final = "pydantic_ai"
-BESIDE: Final = "status"
-# When parts were made that no host made: one with this time is threadkeep's own, handed back.
-MADE_HERE: Final = "1970-01-01T00:00:00Z"
+EXTRA: Final = "pydantic_ai"
+STATUS_FIELD: Final = "status"
+# The timestamp of parts that threadkeep made.
+OWN_TIMESTAMP: Final = "1970-01-01T00:00:00Z"
 PROMPTS: Final = {"user-prompt": "user", "system-prompt": "system"}
 
 Json = dict[str, Any]
 
 
-def items_of(messages: Sequence[ModelMessage]) -> list[Json]:
-    """Return a history as items. What JSON cannot say, such as a tool's metadata, is there as its `repr`."""
-    return [item for items in _items_by_message(messages) for item in items]
+def make_items(messages: Sequence[ModelMessage]) -> list[Json]:
+    """Return a history as items. A value that JSON does not have, such as a tool's metadata, is stored as its `repr`."""
+    return [item for items in _make_items_by_message(messages) for item in items]
 
 
-def messages_of(window: Sequence[Json], shown: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """Return a window as messages: the very objects the host showed where they are in it."""
+def make_messages(window: Sequence[Json], shown: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """Return a window as messages, with the host's own objects where they are in it."""
     places: defaultdict[bytes, list[tuple[int, int]]] = defaultdict(list)
-    for number, items in enumerate(_items_by_message(shown)):
+    for number, items in enumerate(_make_items_by_message(shown)):
         for at, item in enumerate(items):
             places[CHAT.canonical(CHAT.parse(item))].append((number, at))
-    building = _Building()
-    # Of several that say the same, the window holds the newest.
+    builder = _MessageBuilder()
+    # Of several equal items, the window holds the newest.
     found = [(item, known.pop() if (known := places[CHAT.canonical(CHAT.parse(item))]) else None) for item in reversed(window)]
     for item, place in reversed(found):
         message = shown[place[0]] if place is not None else None
         if place is None or message is None:
-            building.add_made(item)
+            builder.add_item(item)
         elif isinstance(message, ModelRequest):
-            building.add_part(message.parts[place[1]], of=message)
+            builder.add_part(message.parts[place[1]], of=message)
         else:
-            building.add_response(message)
-    return building.finished()
+            builder.add_response(message)
+    return builder.finish()
 
 
-class _Building:
-    """Messages on their way back: parts of one request stay together, and what threadkeep made joins its neighbours."""
+class _MessageBuilder:
+    """Builds messages: parts of one request stay together, and parts that threadkeep made join their neighbours."""
 
     def __init__(self) -> None:
         self._messages: list[ModelMessage] = []
@@ -228,14 +228,14 @@ class _Building:
         self._close()
         self._messages.append(message)
 
-    def add_made(self, item: Json) -> None:
-        [message] = ModelMessagesTypeAdapter.validate_python([_message(item)])
+    def add_item(self, item: Json) -> None:
+        [message] = ModelMessagesTypeAdapter.validate_python([_make_message(item)])
         if isinstance(message, ModelRequest):
             self.add_part(message.parts[0], of=None)
         else:
             self.add_response(message)
 
-    def finished(self) -> list[ModelMessage]:
+    def finish(self) -> list[ModelMessage]:
         self._close()
         return self._messages
 
@@ -248,33 +248,33 @@ class _Building:
         self._parts, self._of = [], None
 
 
-def _items_by_message(messages: Sequence[ModelMessage]) -> Iterator[list[Json]]:
+def _make_items_by_message(messages: Sequence[ModelMessage]) -> Iterator[list[Json]]:
     for message in ModelMessagesTypeAdapter.dump_python(list(messages), mode="json", fallback=repr):
         beside = {name: value for name, value in message.items() if name not in ("parts", "instructions") and value is not None}
         items = (
-            [_request_item(part) for part in message["parts"]]
+            [_make_request_item(part) for part in message["parts"]]
             if message["kind"] == "request"
-            else [_response_item(message["parts"])]
+            else [_make_response_item(message["parts"])]
         )
-        yield [{**item, BESIDE: beside} if OWN in item else item for item in items]
+        yield [{**item, STATUS_FIELD: beside} if EXTRA in item else item for item in items]
 
 
-def _request_item(part: Json) -> Json:
+def _make_request_item(part: Json) -> Json:
     kind = part["part_kind"]
     rest = {name: value for name, value in part.items() if name not in ("content", "tool_call_id")}
     content: Any = part.get("content")
     if kind in PROMPTS:
-        item: Json = {"role": PROMPTS[kind], "content": _parts(content) if isinstance(content, list) else content}
+        item: Json = {"role": PROMPTS[kind], "content": _encode_content(content) if isinstance(content, list) else content}
     elif part.get("tool_name") and part.get("tool_call_id"):
         said = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         item = {"role": "tool", "tool_call_id": part["tool_call_id"], "content": said}
         rest |= {} if isinstance(content, str) else {"is_json": True}
     else:
         item, rest = {"role": "system", "content": ""}, part
-    return item if part.get("timestamp") == MADE_HERE else {**item, OWN: rest}
+    return item if part.get("timestamp") == OWN_TIMESTAMP else {**item, EXTRA: rest}
 
 
-def _response_item(parts: Sequence[Json]) -> Json:
+def _make_response_item(parts: Sequence[Json]) -> Json:
     content: list[Json] = []
     calls: list[Json] = []
     rests: list[Json] = []
@@ -293,20 +293,24 @@ def _response_item(parts: Sequence[Json]) -> Json:
             case _:
                 content.append({"type": part["part_kind"]})
         rests.append(rest)
-    return {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {}), OWN: rests}
+    return {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {}), EXTRA: rests}
 
 
-def _message(item: Json) -> Json:
-    """Return the library's own form of an item: a response, or a request with one part."""
-    beside = item.get(BESIDE) or {}
+def _make_message(item: Json) -> Json:
+    """Return an item in the library's form: a response, or a request with one part."""
+    beside = item.get(STATUS_FIELD) or {}
     if item["role"] != "assistant":
-        return {**beside, "kind": "request", "parts": [_part(item)]}
+        return {**beside, "kind": "request", "parts": [_make_request_part(item)]}
     content, calls = iter(item["content"]), iter(item.get("tool_calls", ()))
-    return {**beside, "kind": "response", "parts": [_response_part(dict(rest), content, calls) for rest in item[OWN]]}
+    return {
+        **beside,
+        "kind": "response",
+        "parts": [_make_response_part(dict(rest), content, calls) for rest in item[EXTRA]],
+    }
 
 
-def _part(item: Json) -> Json:
-    rest = dict(item.get(OWN) or {"timestamp": MADE_HERE})
+def _make_request_part(item: Json) -> Json:
+    rest = dict(item.get(EXTRA) or {"timestamp": OWN_TIMESTAMP})
     if item["role"] == "system" and rest.get("part_kind") not in (None, "system-prompt"):
         return rest
     content: Any = item["content"]
@@ -320,11 +324,11 @@ def _part(item: Json) -> Json:
             "content": content,
         }
     kind = "system-prompt" if item["role"] == "system" else "user-prompt"
-    return {"part_kind": kind, **rest, "content": _said(content) if isinstance(content, list) else content}
+    return {"part_kind": kind, **rest, "content": _decode_content(content) if isinstance(content, list) else content}
 
 
 def _is_stub(content: str) -> bool:
-    """Whether what was JSON gave way to a line of text."""
+    """Whether a line of text replaced the JSON."""
     try:
         json.loads(content)
     except ValueError:
@@ -332,7 +336,7 @@ def _is_stub(content: str) -> bool:
     return False
 
 
-def _response_part(rest: Json, content: Iterator[Json], calls: Iterator[Json]) -> Json:
+def _make_response_part(rest: Json, content: Iterator[Json], calls: Iterator[Json]) -> Json:
     match rest["part_kind"]:
         case "text":
             return {**rest, "content": next(content)["text"]}
@@ -348,9 +352,9 @@ def _response_part(rest: Json, content: Iterator[Json], calls: Iterator[Json]) -
             return rest
 
 
-def _parts(content: Sequence[str | Json]) -> list[Json]:
-    return [{"type": "text", "text": each} if isinstance(each, str) else {"type": each["kind"], OWN: each} for each in content]
+def _encode_content(content: Sequence[str | Json]) -> list[Json]:
+    return [{"type": "text", "text": each} if isinstance(each, str) else {"type": each["kind"], EXTRA: each} for each in content]
 
 
-def _said(content: Sequence[Mapping[str, Any]]) -> list[Any]:
-    return [each[OWN] if OWN in each else each["text"] for each in content]
+def _decode_content(content: Sequence[Mapping[str, Any]]) -> list[Any]:
+    return [each[EXTRA] if EXTRA in each else each["text"] for each in content]

@@ -1,4 +1,4 @@
-"""The window a host is to send: compacted first where it no longer fits."""
+"""The window a host sends, compacted first if it no longer fits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from threadkeep.compaction.trigger import MakingRoom, order_for
 from threadkeep.llm.base import Model
 
 
-async def fitting_window(
+async def fit_window(
     thread: Thread,
     *,
     model: str | Model | None = None,
@@ -19,19 +19,18 @@ async def fitting_window(
     phase: Phase = "pre_turn",
     to_send: bool = False,
 ) -> Window:
-    """Return the thread's window, compacted if the hard limit of `model` is reached.
+    """Return the thread's window, compacted if it reached the hard limit of `model`.
 
-    Where one is under way, that is waited for. One that fails loses nothing: the best window there is comes back, and its
-    `trouble` says what went wrong.
+    A compaction that is already running is awaited. If one fails, the best window there is comes back with its `trouble`.
 
     Args:
-        model: A name, whose limits count, or a model, which the compaction may ask too.
-        head: What goes out beside it, and counts.
-        phase: Whether it stands before a turn or within one.
-        to_send: It goes out now: calls nobody answered are shown as aborted.
+        model: A model's name, for its limits, or a model that the compaction may also ask.
+        head: What is sent beside the window; it counts against the limit.
+        phase: Whether the window is sent before a turn or within one.
+        to_send: Show calls without an output as aborted.
 
     Raises:
-        CompactionStopped: A hook wants the turn to end.
+        CompactionStopped: A hook ended the turn.
     """
     look = partial(thread.window, head=head, model=model, to_send=to_send)
     window = await look()

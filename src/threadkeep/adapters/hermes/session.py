@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from threadkeep.adapters.bridge import Reach, thread_id_of
+from threadkeep.adapters.bridge import StoreHandle, make_thread_id
 from threadkeep.adapters.hermes.messages import (
     Message,
     faults_in,
@@ -81,15 +81,15 @@ class HostSession:
         self.home: Path | None = None
         self.database: Any = None
         self._unnamed = unnamed
-        self._reach: tuple[Path, Reach] | None = None
+        self._handle: tuple[Path, StoreHandle] | None = None
 
     @property
     def thread_id(self) -> str:
-        return thread_id_of(self.id or self._unnamed)
+        return make_thread_id(self.id or self._unnamed)
 
     async def observe(self, history: Sequence[Message]) -> None:
         """Record what is new in the host's list."""
-        await self._reached().awaited(lambda tk: self._followed(tk, history))
+        await self._reached().run_async(lambda tk: self._followed(tk, history))
 
     async def recall(self, query: str, history: Sequence[Message]) -> dict[str, Any]:
         """Record what is new, then return the originals that answer `query`."""
@@ -98,7 +98,7 @@ class HostSession:
             thread = await self._followed(tk, history) if history else await self._begun(tk)
             return await answer(thread, query)
 
-        return await self._reached().awaited(look)
+        return await self._reached().run_async(look)
 
     async def compact(self, history: Sequence[Message], asked: Asked) -> Done:
         """Record what is new, compact, and return the host's list as it now is; durable by then.
@@ -106,7 +106,7 @@ class HostSession:
         Raises:
             BadInput: The compacted list is one that a strict server would refuse.
         """
-        return await self._reached().awaited(lambda tk: self._compacted(tk, history, asked))
+        return await self._reached().run_async(lambda tk: self._compacted(tk, history, asked))
 
     async def _compacted(self, tk: Threadkeep, history: Sequence[Message], asked: Asked) -> Done:
         thread = await self._followed(tk, history)
@@ -138,8 +138,8 @@ class HostSession:
 
     async def _begun(self, tk: Threadkeep) -> Thread:
         """Return the session's thread: a fork of another session's where the host went on from that one."""
-        if self.parent and not await _is_there(tk, self.thread_id) and await _is_there(tk, thread_id_of(self.parent)):
-            parent = await tk.thread(thread_id_of(self.parent), dialect=DIALECT)
+        if self.parent and not await _is_there(tk, self.thread_id) and await _is_there(tk, make_thread_id(self.parent)):
+            parent = await tk.thread(make_thread_id(self.parent), dialect=DIALECT)
             return await parent.fork(new_id=self.thread_id)
         return await tk.thread(self.thread_id, dialect=DIALECT)
 
@@ -150,12 +150,12 @@ class HostSession:
         parent = row.get("parent_session_id") if isinstance(row, Mapping) else None
         self.parent = parent if isinstance(parent, str) else self.parent
 
-    def _reached(self) -> Reach:
+    def _reached(self) -> StoreHandle:
         home = self.home or Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
-        if self._reach is None or self._reach[0] != home:
+        if self._handle is None or self._handle[0] != home:
             # A `threadkeep.toml` of the folder the agent happens to work in is not the user's word; the one beside the host's is.
-            self._reach = home, Reach(build_config(resolve(flags={}, environ=os.environ, project=None, host=home)))
-        return self._reach[1]
+            self._handle = home, StoreHandle(build_config(resolve(flags={}, environ=os.environ, project=None, host=home)))
+        return self._handle[1]
 
 
 async def _is_there(tk: Threadkeep, thread_id: str) -> bool:
