@@ -5,12 +5,12 @@
     │   ├── InvalidItem          an item is not a JSON object of its dialect
     │   ├── InvalidThreadId      a name that cannot be a thread's id
     │   ├── InvalidPointer       not of the form THREAD#ORDINAL
-    │   ├── InvalidTarget        a fork or rollback names a place that is not there
+    │   ├── InvalidTarget        a fork or rollback to a record that does not exist
     │   │   └── NotEnoughTurns   a rollback of more turns than the thread has
     │   ├── UnknownDialect
-    │   ├── UnreadableTranscript  a file to import that cannot be opened, or read to its end
-    │   ├── UnknownFormat        a file to import that nothing in it explains
-    │   ├── CannotExport         a thread in a form its items do not have
+    │   ├── UnreadableTranscript  a file to import that cannot be read
+    │   ├── UnknownFormat        a file to import of no known format
+    │   ├── CannotExport         a format that the thread's dialect cannot be written in
     │   └── UnknownStrategy
     ├── NotFound
     │   ├── ThreadNotFound
@@ -20,36 +20,36 @@
     ├── Conflict
     │   ├── OrdinalConflict      another writer appended first
     │   ├── ThreadExists
-    │   ├── CopyConflict         a thread that is in both stores, and not the same
+    │   ├── CopyConflict         a thread that differs between two stores
     │   ├── StaleCheckpoint      the span a compaction replaced left the live path, or something of it was erased
     │   ├── CompactionRunning    another worker holds the thread's lease
     │   ├── TurnRunning          another host runs the thread's turn
-    │   └── TurnTakenOver        and it took it over from this one
+    │   └── TurnTakenOver        another host took this one's turn over
     ├── CompactionError
     │   ├── NothingToCompact     too little has happened since the last checkpoint
     │   ├── NothingToUndo
-    │   ├── CompactionStopped    a hook said so
+    │   ├── CompactionStopped    by a hook
     │   └── BrokenWindow         the structural validator refused a checkpoint
     ├── ModelError
     │   ├── UnknownModel         not of the form openai:NAME, anthropic:NAME or NAME@URL, or its extra is missing
     │   ├── ModelOverflow        the request does not fit the model's window
     │   ├── ModelUnavailable     unreachable, overloaded or cut off; asking again may help
-    │   └── ModelRejected        the provider will not take the request
+    │   └── ModelRejected        the provider refused the request
     ├── GatewayError
     │   ├── UnsafeBind           a public address without keys
     │   ├── PortTaken
-    │   ├── CannotListen         the address or port is not to be had
-    │   ├── CannotKeepToken      the control API's token can be neither read nor written
+    │   ├── CannotListen         the address or port is not available
+    │   ├── CannotKeepToken      the control API's token cannot be read or written
     │   ├── NoServiceManager     no systemd user session and no launchd
     │   └── ServiceFailed        systemctl or launchctl refused
     ├── LaunchError
     │   ├── ClientMissing        the client to launch is not installed
-    │   ├── CannotLaunch         the client is set up in a way that no gateway can serve
-    │   └── GatewayNotStarted    the gateway for the client did not come up
+    │   ├── CannotLaunch         the client's settings rule out a gateway
+    │   └── GatewayNotStarted    the gateway for the client did not start
     └── StoreError
-        ├── StoreMissing         nothing is there yet, and looking does not create it
+        ├── StoreMissing         there is no store yet, and reading does not create one
         ├── StoreBusy            another process holds the write lock
-        ├── StoreUnreachable     a server that does not answer, or will not have us
+        ├── StoreUnreachable     a server does not answer, or refuses the login
         ├── StoreFull
         ├── StoreReadOnly
         ├── StoreForeign         the file belongs to another program

@@ -94,7 +94,7 @@ def link_chain(key: bytes, previous: bytes, canonical: bytes) -> bytes:
 
 
 def format_digest(digest: bytes) -> str:
-    """Return a digest as people and logs see it: its form, then its bytes."""
+    """Return a digest as text: its form, then its bytes."""
     form = "b1" if len(digest) == BODY_BYTES else "c1"
     return f"{form}:{digest.hex()}"
 
@@ -115,10 +115,10 @@ def repair_surrogates(raw: bytes, *, mark: bytes | None = None) -> bytes:
 
 
 def decode_json(raw: bytes) -> Any:
-    """Return the value an item holds, as its provider would be sent it again.
+    """Return the value of an item's JSON, half surrogate pairs included.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: It is not JSON.
     """
     try:
         return msgspec.json.decode(raw)
@@ -127,7 +127,7 @@ def decode_json(raw: bytes) -> Any:
 
 
 def is_json(value: object) -> bool:
-    """Whether a value is what JSON can say and nothing that would come back as something else."""
+    """Whether a value survives being written as JSON and read back."""
     match value:
         case None | bool() | str():
             return True
@@ -154,7 +154,7 @@ def find_open_calls(views: Sequence[View]) -> list[str]:
 
 
 def find_orphans(views: Sequence[View]) -> list[str]:
-    """Return the ids of outputs whose call does not stand before them."""
+    """Return the ids of outputs without a call before them."""
     opened: set[str] = set()
     missing: list[str] = []
     for view in views:
@@ -164,13 +164,13 @@ def find_orphans(views: Sequence[View]) -> list[str]:
 
 
 def find_boundaries(views: Sequence[View]) -> list[int]:
-    """Return every index at which the sequence can be cut in two without breaking anything.
+    """Return every index at which the sequence can be cut in two without breaking a pair.
 
-    A cut never stands between a call and its output, nor between reasoning and the item it belongs to; a provider that
-    uses a call id again opens another pair. The end is a boundary only where nothing is under way: a call still open, or
-    reasoning still without its item, binds what follows it. A person's next message leaves an unanswered call behind.
+    A cut never separates a call from its output, nor reasoning from the item it belongs to; a call id that is used again opens
+    another pair. The end is a boundary only if no call is open and no reasoning is without its item. An unanswered call ends at a
+    person's next message.
     """
-    reach = _reaches(views)
+    reach = _find_reaches(views)
     cuts: list[int] = []
     bound = -1
     for index in range(len(views) + 1):
@@ -182,11 +182,11 @@ def find_boundaries(views: Sequence[View]) -> list[int]:
     return cuts
 
 
-def _reaches(views: Sequence[View]) -> list[int]:
-    """Return, for each item, how far a cut is forbidden by the calls it opens.
+def _find_reaches(views: Sequence[View]) -> list[int]:
+    """Return, for each item, up to which index its open calls forbid a cut.
 
-    That is the output that answers the last of them; for one nobody answered, what stands before the next person's message,
-    and beyond the end where no such message follows.
+    That is the output of the last of them; for an unanswered call, the item before the next person's message, or the end if no
+    such message follows.
     """
     closing: dict[str, int] = {}
     abandoned = len(views)

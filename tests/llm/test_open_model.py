@@ -41,7 +41,7 @@ def test_a_name_of_no_known_form_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["m@http://", "m@http://:80", "m@http://host:99999", "m@http://a b/", "m@http://[::1"])
 def test_an_address_that_is_none_is_refused(name: str) -> None:
     """It fails when it is named, not when it is asked."""
-    with pytest.raises(UnknownModel, match="no http:// or https:// URL"):
+    with pytest.raises(UnknownModel, match="not an http:// or https:// URL"):
         open_model(name, environ={})
 
 

@@ -37,7 +37,7 @@ class Night:
 
     async def ask(self, model: ScriptedModel, *, attempts: int = 5) -> str:
         reply = await ask_with_retries(
-            model, REQUEST, attempts=attempts, sleep=self.sleep, jitter=lambda: self.jitter, attempted=self.attempts.append
+            model, REQUEST, attempts=attempts, sleep=self.sleep, jitter=lambda: self.jitter, on_attempt=self.attempts.append
         )
         return reply.text
 
@@ -134,6 +134,6 @@ async def test_a_compaction_at_the_provider_is_asked_for_with_the_same_patience(
     item = {"type": "compaction", "encrypted_content": "e"}
     async with ScriptedRemoteModel([Unavailable(), Compacts(items=(item,))]) as model:
         made = await compact_with_retries(
-            model, REQUEST, attempts=3, sleep=night.sleep, jitter=lambda: 0.5, attempted=night.attempts.append
+            model, REQUEST, attempts=3, sleep=night.sleep, jitter=lambda: 0.5, on_attempt=night.attempts.append
         )
     assert (len(made.items), made.issuer, night.attempts) == (1, "scripted#account", [1, 2])

@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from threadkeep.errors import ModelError, ModelRejected
-from threadkeep.llm.chat_server import FOREIGN
+from threadkeep.llm import chat_server
 from threadkeep.llm.sdk_client import HTTP_ERRORS, SdkErrors, name_sdk_error
 
 SDK_ERRORS = {
@@ -71,7 +71,7 @@ def test_every_exception_of_aiohttp_is_caught() -> None:
     """The client for other servers is aiohttp alone."""
     kinds = set(exceptions_of(aiohttp))
     assert len(kinds) > 20
-    assert [kind for kind in kinds if not issubclass(kind, FOREIGN)] == []
+    assert [kind for kind in kinds if not issubclass(kind, chat_server.HTTP_ERRORS)] == []
 
 
 @pytest.mark.parametrize("module", [openai, anthropic], ids=["openai", "anthropic"])

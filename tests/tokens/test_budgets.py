@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.tokens import Calibration, Limits, Pressure, Scope, measure_pressure, uncharged_prefix
+from threadkeep.tokens import Calibration, Limits, Pressure, Scope, count_uncharged, measure_pressure
 
 LIMITS = Limits(soft=75, hard=90, full=95, body_bytes=1_000)
 
@@ -68,7 +68,7 @@ def test_what_must_happen_was_worth_preparing(tokens: int, body_bytes: int) -> N
 )
 def test_the_prefix_of_a_window_is_charged_or_not(scope: Scope, baseline: int | None, uncharged: int) -> None:
     """Until a provider has counted the prefix, all of the window is prefix."""
-    assert uncharged_prefix(scope=scope, active=1_000, baseline=baseline) == uncharged
+    assert count_uncharged(scope=scope, active=1_000, baseline=baseline) == uncharged
 
 
 def test_a_limit_on_the_body_is_not_clamped_and_the_full_window_still_caps() -> None:

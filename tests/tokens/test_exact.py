@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from threadkeep.tokens import exact_counter, why_inexact
+from threadkeep.tokens import explain_inexact, find_counter
 
 installed = pytest.mark.skipif(find_spec("quicktok") is None, reason="the `tokens` extra is not installed")
 missing = pytest.mark.skipif(find_spec("quicktok") is not None, reason="the `tokens` extra is installed")
@@ -15,14 +15,16 @@ missing = pytest.mark.skipif(find_spec("quicktok") is not None, reason="the `tok
 @pytest.mark.parametrize("family", ["claude-sonnet-4-5", "gemini-2.5-pro", "qwen3", ""])
 def test_a_family_without_a_public_vocabulary_is_never_counted(family: str) -> None:
     """None, and a sentence that says why; no other family's vocabulary stands in."""
-    assert exact_counter(family) is None
-    assert why_inexact(family) == f"no vocabulary of {family!r} is public; its tokens are estimated and corrected by real usage"
+    assert find_counter(family) is None
+    assert (
+        explain_inexact(family) == f"no vocabulary of {family!r} is public; its tokens are estimated and corrected by real usage"
+    )
 
 
 @missing
 def test_without_the_extra_the_reason_names_it() -> None:
     """Nothing is raised and nothing is loaded."""
-    assert (exact_counter("gpt-5"), why_inexact("gpt-5")) == (
+    assert (find_counter("gpt-5"), explain_inexact("gpt-5")) == (
         None,
         "exact counting is not installed; install threadkeep[tokens]",
     )
@@ -32,14 +34,14 @@ def test_without_the_extra_the_reason_names_it() -> None:
 @pytest.mark.parametrize(("family", "tokens"), [("gpt-5-codex", 12), ("gpt-4o-mini", 12), ("O3", 12), ("gpt-4-turbo", 19)])
 def test_the_longest_known_prefix_of_a_model_decides(family: str, tokens: int) -> None:
     """`gpt-4o` has the newer vocabulary, `gpt-4` the older one."""
-    count = exact_counter(family)
+    count = find_counter(family)
     assert count is not None
-    assert (count("银杏树的叶子一夜之间全部变黄"), why_inexact(family)) == (tokens, None)
+    assert (count("银杏树的叶子一夜之间全部变黄"), explain_inexact(family)) == (tokens, None)
 
 
 @installed
 def test_special_tokens_and_half_characters_are_text() -> None:
     """Hostile text is counted, never refused, and a marker in it is not folded into one token."""
-    count = exact_counter("gpt-5")
+    count = find_counter("gpt-5")
     assert count is not None
     assert (count("<|endoftext|>") > 1, count("\ud83d"), count("")) == (True, 1, 0)

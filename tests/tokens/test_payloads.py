@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.tokens import estimate_bytes, estimate_item, visible_bytes
+from threadkeep.tokens import count_visible_bytes, estimate_bytes, estimate_item
 
 FLAT = 7_373
 
@@ -34,7 +34,7 @@ def image(data: bytes, *, media: str = "image/png", **more: object) -> dict[str,
 
 def counted(item: object, *payloads: str) -> int:
     """What stands for the payloads, once everything around them is taken off."""
-    return visible_bytes(raw(item)) - len(raw(item)) + sum(map(len, payloads))
+    return count_visible_bytes(raw(item)) - len(raw(item)) + sum(map(len, payloads))
 
 
 def png(width: int, height: int) -> bytes:
@@ -90,7 +90,7 @@ def test_a_payload_that_is_no_base64_costs_the_flat_amount(payload: str) -> None
     """Its length is taken off as it stands in the item."""
     item = message({"type": "input_image", "detail": "original", "image_url": "data:image/png;base64," + payload})
     written = json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()
-    assert abs(visible_bytes(written) - (len(written) - len(payload) + FLAT)) <= len(payload.encode()) - len(payload)
+    assert abs(count_visible_bytes(written) - (len(written) - len(payload) + FLAT)) <= len(payload.encode()) - len(payload)
 
 
 def test_several_images_in_one_item_are_each_counted() -> None:
@@ -118,7 +118,7 @@ def test_several_images_in_one_item_are_each_counted() -> None:
 def test_only_a_base64_image_data_url_is_a_payload(url: str, discounted: bool) -> None:  # noqa: FBT001
     """Markers are matched in any case; any other URL is counted as the text it is."""
     item = message({"type": "input_image", "image_url": url + "A" * 9_000})
-    assert visible_bytes(raw(item)) == len(raw(item)) - (9_000 - FLAT if discounted else 0)
+    assert count_visible_bytes(raw(item)) == len(raw(item)) - (9_000 - FLAT if discounted else 0)
 
 
 def test_each_dialect_has_its_own_place_for_an_image() -> None:
@@ -134,13 +134,13 @@ def test_each_dialect_has_its_own_place_for_an_image() -> None:
 def test_an_image_quoted_in_a_text_is_text() -> None:
     """What a model reads character by character costs what it is long."""
     item = raw(message({"type": "input_text", "text": raw(image(png(9, 9))).decode()}))
-    assert visible_bytes(item) == len(item)
+    assert count_visible_bytes(item) == len(item)
 
 
 def test_an_encoder_that_escapes_slashes_makes_an_image_no_dearer() -> None:
     """Each slash of its base64 stands as two bytes in such an item."""
     item = message({"type": "input_image", "image_url": "data:image/png;base64," + "////" * 5_000})
-    assert visible_bytes(raw(item).replace(b"//", rb"\/\/")) == visible_bytes(raw(item))
+    assert count_visible_bytes(raw(item).replace(b"//", rb"\/\/")) == count_visible_bytes(raw(item))
 
 
 def wav(seconds: int, *, rate: int) -> bytes:
@@ -197,7 +197,7 @@ def test_a_sealed_part_costs_nine_sixteenths(length: int, size: int) -> None:
 )
 def test_what_cannot_be_read_counts_as_text(hostile: bytes) -> None:
     """Neither depth, nor cut JSON, nor wrong types, nor endless numbers are refused."""
-    assert visible_bytes(hostile) == len(hostile)
+    assert count_visible_bytes(hostile) == len(hostile)
 
 
 def test_an_image_beside_half_a_character_is_still_an_image() -> None:
@@ -208,7 +208,7 @@ def test_an_image_beside_half_a_character_is_still_an_image() -> None:
             {"type": "input_text", "text": "\ud83d"}, {"type": "input_image", "image_url": "data:image/png;base64," + payload}
         )
     )
-    assert visible_bytes(item) == len(item) - len(payload) + FLAT
+    assert count_visible_bytes(item) == len(item) - len(payload) + FLAT
 
 
 @given(

@@ -70,7 +70,7 @@ def _voice(
         attempts=patience.attempts,
         sleep=patience.sleep,
         jitter=patience.jitter,
-        attempted=partial(_counted, meter),
+        on_attempt=partial(_counted, meter),
     )
 
     async def ask(request: Request) -> ModelReply:
@@ -125,7 +125,7 @@ def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> 
             attempts=patience.attempts,
             sleep=patience.sleep,
             jitter=patience.jitter,
-            attempted=partial(_counted, meter),
+            on_attempt=partial(_counted, meter),
         )
         meter.heard(made)
         return made

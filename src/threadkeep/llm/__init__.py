@@ -1,7 +1,7 @@
-"""The port to models, and what speaks to providers behind it.
+"""The port to models, and the clients for providers behind it.
 
 async with open_model("openai:NAME", environ=os.environ) as model:
-    reply = await ask_patiently(model, request, attempts=5, sleep=asyncio.sleep, jitter=random.random)
+    reply = await ask_with_retries(model, request, attempts=5, sleep=asyncio.sleep, jitter=random.random)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The port to a model: one request in the model's own wire language, one whole answer.
 
-A request is a `threadkeep.dialects.Request`, the value a gateway takes a client's body apart into: a thread's own request with an
-instruction behind its history is a cache hit, because everything before the instruction is byte for byte what a turn sends.
+A request is a `threadkeep.dialects.Request`, which a gateway also splits a client's body into: a thread's own request with an
+instruction after its history is a cache hit, because everything before the instruction is byte for byte what a turn sends.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ModelReply:
     """A whole answer.
 
     Attributes:
-        text: What the model said, its reasoning left out.
-        items: Everything it produced, in output order.
-        ending: `length` if it ran out of room, `read_refusal` if it or the provider's filter would not answer.
-        called_tools: Whether it called a tool instead of, or beside, saying something.
-        cost_usd: What the provider says it cost, where it says so.
+        text: What the model said, without its reasoning.
+        items: Everything it produced, in order.
+        ending: `length` if it ran out of room, `refused` if the model or the provider's filter refused to answer.
+        called_tools: Whether it called a tool.
+        cost_usd: Its cost, if the provider reports one.
     """
 
     text: str
@@ -40,11 +40,11 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelName:
-    """A model's name, taken apart.
+    """A model's name, parsed.
 
     Attributes:
-        provider: Who serves it: `openai`, or an address; empty where the name does not say.
-        model: What it is called there.
+        provider: `openai`, `anthropic` or an address; empty if the name has none.
+        model: Its name there.
     """
 
     provider: str
@@ -52,7 +52,7 @@ class ModelName:
 
     @classmethod
     def parse(cls, name: str) -> ModelName:
-        """Take apart what a person, or a host, calls a model."""
+        """Parse the name that a person or a host gives a model."""
         model, at, url = name.rpartition("@")
         if at and url.lower().startswith(("http://", "https://")):
             return cls(provider=url, model=model)

@@ -22,33 +22,33 @@ OPENAI_NAMES: Final[Mapping[str, str]] = {"max_tokens": "max_completion_tokens"}
 
 FORMS: Final = "write openai:NAME, anthropic:NAME, or NAME@URL for a server that speaks Chat Completions"
 
-# The last @ before a URL divides: names of models may hold one too.
+# The last @ before a URL separates: names of models may contain one too.
 _AT_URL: Final = re.compile(r"(?P<model>.+)@(?P<url>https?://.*)", re.IGNORECASE | re.DOTALL)
 
 
 def open_model(name: str, *, environ: Mapping[str, str]) -> ProviderModel:
-    """Return the model a person calls `name`, ready to be asked; close it, or use it as an async context manager.
+    """Return the model called `name`; close it, or use it as an async context manager.
 
     Credentials and addresses come from `environ`: `OPENAI_API_KEY` and `OPENAI_BASE_URL`; `ANTHROPIC_API_KEY`, or else
-    `ANTHROPIC_AUTH_TOKEN`, and `ANTHROPIC_BASE_URL`; for a server at a URL `THREADKEEP_MODEL_KEY`, if it wants one. Nothing is
+    `ANTHROPIC_AUTH_TOKEN`, and `ANTHROPIC_BASE_URL`; for a server at a URL `THREADKEEP_MODEL_KEY`, if it needs one. Nothing is
     sent, and no SDK is loaded, before the model is first asked.
 
     Raises:
-        UnknownModel: The name has none of the known forms, or what it needs (a credential, an extra) is not there.
+        UnknownModel: The name has none of the known forms, or a credential or extra it needs is missing.
     """
     provider, _, model = name.partition(":")
     if at_url := _AT_URL.fullmatch(name):
-        return _at_url(at_url["model"], at_url["url"], key=environ.get("THREADKEEP_MODEL_KEY") or None)
+        return _open_at_url(at_url["model"], at_url["url"], key=environ.get("THREADKEEP_MODEL_KEY") or None)
     if provider == "openai" and model:
-        return _openai(name, model, environ=environ)
+        return _open_openai(name, model, environ=environ)
     if provider == "anthropic" and model:
-        return _anthropic(name, model, environ=environ)
-    # A name that is none is repeated to whoever wrote it, but for what may be a credential in an address.
+        return _open_anthropic(name, model, environ=environ)
+    # The error repeats the name, except for what may be a credential in an address.
     raise UnknownModel(re.sub(r"(?<=//)[^/]*@|[?#].*", "…", name, flags=re.DOTALL), reason=FORMS)
 
 
-def _at_url(model: str, url: str, *, key: str | None) -> ProviderModel:
-    base_url = _address(url, name=model)
+def _open_at_url(model: str, url: str, *, key: str | None) -> ProviderModel:
+    base_url = _check_address(url, name=model)
     name = f"{model}@{base_url}"
 
     def connect() -> Transport:
@@ -62,12 +62,12 @@ def _at_url(model: str, url: str, *, key: str | None) -> ProviderModel:
     return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", connect=connect, renamed=renamed)
 
 
-def _openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel:
+def _open_openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel:
     _require_extra("openai", name=name)
     key = environ.get("OPENAI_API_KEY")
     if not key:
         raise UnknownModel(name, reason="OPENAI_API_KEY is not set")
-    base_url = _address(environ.get("OPENAI_BASE_URL") or OPENAI_URL, name=name)
+    base_url = _check_address(environ.get("OPENAI_BASE_URL") or OPENAI_URL, name=name)
     organization, project = environ.get("OPENAI_ORG_ID") or None, environ.get("OPENAI_PROJECT_ID") or None
 
     def connect() -> Transport:
@@ -78,14 +78,14 @@ def _openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel
     return OpenAIModel(name, model=model, issuer=name_issuer(base_url, credential=key), connect=connect)
 
 
-def _anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> AnthropicModel:
+def _open_anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> AnthropicModel:
     _require_extra("anthropic", name=name)
     api_key = environ.get("ANTHROPIC_API_KEY") or None
     auth_token = None if api_key else environ.get("ANTHROPIC_AUTH_TOKEN") or None
     credential = api_key or auth_token
     if credential is None:
         raise UnknownModel(name, reason="neither ANTHROPIC_API_KEY nor ANTHROPIC_AUTH_TOKEN is set")
-    base_url = _address(environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL, name=name)
+    base_url = _check_address(environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL, name=name)
 
     def connect() -> Transport:
         from threadkeep.llm.sdk_client import connect_anthropic
@@ -100,13 +100,13 @@ def _require_extra(extra: str, *, name: str) -> None:
         raise UnknownModel(name, reason=f"it needs an extra that is not installed; pip install 'threadkeep[{extra}]'")
 
 
-def _address(url: str, *, name: str) -> str:
+def _check_address(url: str, *, name: str) -> str:
     """Return a base URL without its last slash.
 
-    A name is stored and shown, so an address with a credential in it is refused, and not repeated.
+    A name is stored and shown, so an address that contains a credential is refused, and not repeated.
 
     Raises:
-        UnknownModel: It is no http:// or https:// address, or holds more than an address.
+        UnknownModel: It is not an http:// or https:// address, or contains more than one.
     """
     try:
         parts = urlsplit(url)
@@ -114,31 +114,31 @@ def _address(url: str, *, name: str) -> str:
     except ValueError:
         parts, usable = urlsplit(""), False
     if not usable or not url.isprintable() or " " in url:
-        raise UnknownModel(name, reason="its address is no http:// or https:// URL")
+        raise UnknownModel(name, reason="its address is not an http:// or https:// URL")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise UnknownModel(name, reason="its address holds more than an address; a key for it goes into THREADKEEP_MODEL_KEY")
+        raise UnknownModel(name, reason="its address contains more than an address; put a key for it into THREADKEEP_MODEL_KEY")
     return url.rstrip("/")
 
 
 class Models:
-    """The models a process talks to; `environ` holds their credentials and addresses under the providers' usual names."""
+    """The models of one process; `environ` holds their credentials and addresses under the providers' usual names."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._opened: dict[str, ProviderModel] = {}
 
     def get(self, name: str) -> Model:
-        """Return the model a person calls `name`; nothing is sent before it is asked.
+        """Return the model called `name`; nothing is sent before it is asked.
 
         Raises:
-            UnknownModel: There is no such model, or what speaks to it is not there.
+            UnknownModel: As `open_model` does.
         """
         if name not in self._opened:
             self._opened[name] = open_model(name, environ=self._environ)
         return self._opened[name]
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         opened, self._opened = self._opened, {}
         for model in opened.values():
             await model.aclose()

@@ -1,4 +1,4 @@
-"""A model behind a provider's HTTP interface, whoever carries the bytes."""
+"""A model behind a provider's HTTP interface, over any transport."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from threadkeep.llm.base import ModelReply
 CONNECT_SECONDS: Final = 30
 # A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.
 IDLE_SECONDS: Final = 600
-# No model writes so much; what does is no model.
+# No model writes more than this.
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 
 NO_HEADERS: Final[Mapping[str, str]] = {}
@@ -26,19 +26,19 @@ NO_HEADERS: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """An answer whose headers are here, and whose body is still to be read."""
+    """An answer whose headers have arrived, and whose body is still to be read."""
 
     content_type: str
     chunks: AsyncIterator[bytes]
 
     @property
     def is_stream(self) -> bool:
-        """Whether it comes as events. A server that does not say what it sends is taken to do what it was asked."""
+        """Whether it comes as events. A server that names no content type is expected to stream, as it was asked to."""
         return "json" not in self.content_type.lower()
 
 
 class Transport(Protocol):
-    """What carries a body to one provider and brings its answer back. It retries nothing."""
+    """Sends a body to one provider and returns its answer. It retries nothing."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -48,11 +48,11 @@ class Transport(Protocol):
     def exchange(
         self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
     ) -> AbstractAsyncContextManager[Incoming]:
-        """Send `body` as it is and yield the answer. Leaving the context abandons what was not read, so does cancelling.
+        """Send `body` as it is and yield the answer. Leaving the context, or cancelling, abandons what was not read.
 
         Raises:
-            ModelOverflow, ModelUnavailable, ModelRejected: On entering, for an answer that is an error or none; while its chunks
-                are read, for one that breaks off.
+            ModelOverflow, ModelUnavailable, ModelRejected: On entering, if the answer is an error or none came; while its chunks
+                are read, if it breaks off.
         """
         ...
 
@@ -65,17 +65,17 @@ Connect = Callable[[], Transport]
 
 
 def _ignore_delta(delta: Delta) -> None:
-    """Where nobody listens."""
+    """Ignore the pieces of an answer."""
 
 
 async def _ignore_item(item: Item) -> None:
-    """Where only the whole answer counts."""
+    """Ignore the items of an answer as they come."""
 
 
 class ProviderModel:
     """A model at a provider; see `threadkeep.llm.base.Model` for the contract. Close it, or use it as an async context manager.
 
-    What carries its requests is made when it is first asked, in a thread: importing a provider's SDK takes as long as a second.
+    Its transport is made when it is first asked, in a thread: importing a provider's SDK takes up to a second.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ProviderModel:
         renamed: Mapping[str, str] | None = None,
     ) -> None:
         self._name = name
-        # What the server calls a field by which an answer is bounded, where it is not the dialect's usual name.
+        # The server's own names for fields that limit an answer, where they differ from the dialect's.
         self._renamed = renamed or {}
         self._model = model
         self._language = dialect
@@ -111,7 +111,7 @@ class ProviderModel:
 
     @property
     def window_tokens(self) -> int | None:
-        """None: no provider says it with an answer, so what is configured for the name counts."""
+        """None: no provider reports it with an answer, so the configured window counts."""
         return None
 
     def bound(self, request: Request, *, answer_tokens: int) -> Request:
@@ -131,16 +131,16 @@ class ProviderModel:
     async def stream_items(
         self, request: Request, *, on_delta: Callable[[Delta], None], on_item: Callable[[Item], Awaitable[None]]
     ) -> ModelReply:
-        """Ask as `stream` does, and await `on_item` with each item as soon as it is whole; what that raises ends the call.
+        """Ask as `stream` does, and await `on_item` with each item as soon as it is whole; an error it raises ends the call.
 
-        Where a dialect's answer is one message, that is at its end.
+        If a dialect's answer is one message, that is at its end.
         """
-        body = self._body(request)
-        transport = await self._transport()
-        async with transport.exchange(self._path, body, headers=self._headers(request)) as incoming:
-            is_told = False
+        body = self._render_body(request)
+        transport = await self._open_transport()
+        async with transport.exchange(self._path, body, headers=self._make_headers(request)) as incoming:
+            has_items = False
             if not incoming.is_stream:
-                whole = await self._whole(incoming)
+                whole = await self._read_whole(incoming)
                 reply = read_answer(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
             else:
                 reader, words = AnswerReader(self._language), DeltaReader(self._language)
@@ -150,13 +150,13 @@ class ProviderModel:
                     for delta in words.feed(chunk) if on_delta is not _ignore_delta else ():
                         on_delta(delta)
                     is_over = reader.feed(chunk)
-                    for item in reader.new_items():
-                        is_told = True
+                    for item in reader.take_items():
+                        has_items = True
                         await on_item(item)
                     if is_over or size > MAX_ANSWER_BYTES:
                         break
                 reply = reader.reply(self._name, secrets=transport.secrets)
-            for item in () if is_told else reply.items:
+            for item in () if has_items else reply.items:
                 await on_item(item)
             return reply
 
@@ -173,36 +173,36 @@ class ProviderModel:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.aclose()
 
-    async def _transport(self) -> Transport:
+    async def _open_transport(self) -> Transport:
         async with self._connecting:
             if self._connected is None:
                 self._connected = await asyncio.to_thread(self._connect)
             return self._connected
 
-    def _headers(self, request: Request) -> Mapping[str, str]:
-        """Return what the provider must be told beside a body that holds this request."""
+    def _make_headers(self, request: Request) -> Mapping[str, str]:
+        """Return the headers the provider needs beside the body of this request."""
         return NO_HEADERS
 
-    def _body(self, request: Request) -> bytes:
-        """Return the request as it goes out: addressed to this model, and streamed; all else as it was."""
+    def _render_body(self, request: Request) -> bytes:
+        """Return the body of the request: addressed to this model, and streamed; everything else unchanged."""
         addressed = self._language.calls.address_request(request, model=self._model)
         return self._language.join(addressed, request.items)
 
-    async def _fetched(
+    async def _fetch(
         self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
     ) -> bytes:
         """Return the whole body of an answer that is not streamed."""
-        transport = await self._transport()
+        transport = await self._open_transport()
         async with transport.exchange(path, body, headers=headers, idle_s=idle_s) as incoming:
-            return await self._whole(incoming)
+            return await self._read_whole(incoming)
 
-    async def _whole(self, incoming: Incoming) -> bytes:
+    async def _read_whole(self, incoming: Incoming) -> bytes:
         chunks: list[bytes] = []
         size = 0
         async for chunk in incoming.chunks:
             chunks.append(chunk)
             size += len(chunk)
             if size > MAX_ANSWER_BYTES:
-                # Asking again would not make it shorter.
+                # A retry would not make it shorter.
                 raise ModelRejected(self._name, status=200, reason=f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
         return b"".join(chunks)

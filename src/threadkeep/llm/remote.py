@@ -1,4 +1,4 @@
-"""Providers that compact a history by themselves, and who can read what they make of it."""
+"""Providers that compact a history themselves, and the accounts that can read the result."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from threadkeep.llm.base import RemoteCompaction
 from threadkeep.llm.failures import parse_error, read_failure
 from threadkeep.llm.provider import Connect, ProviderModel
 
-# Nothing comes until all of it does, and a whole window is read first.
+# The answer comes in one piece, after the provider has read a whole window.
 COMPACT_IDLE_SECONDS: Final = 1200
 
-# What `/responses/compact` knows of a turn's fields. It answers with no message, so whatever shapes one stays behind.
+# The fields of a turn that `/responses/compact` accepts. It answers with no message, so fields that shape one are left out.
 OPENAI_FIELDS: Final = (
     "instructions",
     "tools",
@@ -35,8 +35,8 @@ OPENAI_FIELDS: Final = (
     "prompt_cache_retention",
 )
 OPENAI_ITEMS: Final = frozenset({"compaction", "context_compaction"})
-# Where there is no such endpoint, an ordinary answer is asked for that is compacted on the way: any history is above the least
-# threshold, and of the answer itself as little is written as may be.
+# Without such an endpoint, an ordinary answer is requested that compacts on the way: any history exceeds the lowest threshold,
+# and the answer itself is kept as short as possible.
 NO_ENDPOINT: Final = frozenset({404, 405})
 INLINE: Final[Mapping[str, bytes]] = {
     "context_management": b'[{"type":"compaction","compact_threshold":1000}]',
@@ -45,27 +45,28 @@ INLINE: Final[Mapping[str, bytes]] = {
 }
 
 ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
-# What a turn asks for that is to be compacted by its provider on the way, and the beta that knows it.
+# The context edit of a turn that its provider compacts on the way, and the beta it needs.
 INLINE_EDIT: Final = b'"compact_20260112"'
 INLINE_BETA: Final = "compact-2026-01-12"
 # The API answers no request without a bound.
 SUMMARY_TOKENS: Final = b"8192"
-# Refused in a request for compaction: two compactions at once, and what only shapes an answer.
+# Refused in a request for compaction: two compactions at once, and fields that only shape an answer.
 ANTHROPIC_UNWANTED: Final = frozenset({"context_management", "stop_sequences", "output_format", "stream"})
 
 
 def name_issuer(base_url: str, *, credential: str) -> str:
-    """Return who can read what a provider made opaque: its address, and a digest that tells accounts apart.
+    """Return the issuer of sealed content: the provider's address, and a digest that tells accounts apart.
 
-    The digest is keyed with the address and short: it cannot be turned back, and says nothing about another provider's account.
+    The digest is keyed with the address and short: it cannot be reversed, and reveals nothing about another provider's account.
     """
     key = blake2b(base_url.encode(), digest_size=32).digest()
     return f"{base_url}#{blake2b(credential.encode(), key=key, digest_size=6, person=b'issuer').hexdigest()}"
 
 
 class OpenAIModel(ProviderModel):
-    """A model that `POST /responses/compact` serves, or `context_management` where there is no such endpoint; see
-    `threadkeep.llm.base.RemoteCompactor` for the contract.
+    """A model that compacts through `POST /responses/compact`, or `context_management` without such an endpoint.
+
+    See `threadkeep.llm.base.RemoteCompactor` for the contract.
     """
 
     def __init__(self, name: str, *, model: str, issuer: str, connect: Connect) -> None:
@@ -80,26 +81,26 @@ class OpenAIModel(ProviderModel):
     async def compact(self, request: Request) -> RemoteCompaction:
         kept = {field: request.fields[field] for field in OPENAI_FIELDS if field in request.fields}
         fields = {"model": msgspec.json.encode(self._model), "input": b"[]", **kept}
-        reply = await self._compacted(replace(request, fields=fields))
-        if not any(_kind(item) in OPENAI_ITEMS for item in reply.items):
+        reply = await self._request_compaction(replace(request, fields=fields))
+        if not any(_read_type(item.raw) in OPENAI_ITEMS for item in reply.items):
             raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction item")
-        return _compaction(reply, issuer=self._issuer)
+        return _make_compaction(reply, issuer=self._issuer)
 
-    async def _compacted(self, request: Request) -> Reply:
+    async def _request_compaction(self, request: Request) -> Reply:
         if self._has_endpoint:
             try:
-                return await self._posted("/responses/compact", request)
+                return await self._post("/responses/compact", request)
             except ModelRejected as rejected:
                 if rejected.status not in NO_ENDPOINT:
                     raise
-        made = await self._posted(self._path, replace(request, fields={**request.fields, **INLINE}))
-        # A model that is not there is not found at either; only who serves turns and no compactions is asked so from now on.
+        made = await self._post(self._path, replace(request, fields={**request.fields, **INLINE}))
+        # Only now: a missing model gives the same status at both addresses.
         self._has_endpoint = False
         return made
 
-    async def _posted(self, path: str, request: Request) -> Reply:
-        whole = await self._fetched(path, RESPONSES.join(request, request.items), idle_s=COMPACT_IDLE_SECONDS)
-        return _reply_in(whole, dialect=RESPONSES, name=self._name, secrets=(await self._transport()).secrets)
+    async def _post(self, path: str, request: Request) -> Reply:
+        whole = await self._fetch(path, RESPONSES.join(request, request.items), idle_s=COMPACT_IDLE_SECONDS)
+        return _parse_reply(whole, dialect=RESPONSES, name=self._name, secrets=(await self._open_transport()).secrets)
 
 
 class AnthropicModel(ProviderModel):
@@ -114,34 +115,35 @@ class AnthropicModel(ProviderModel):
         return self._issuer
 
     async def compact(self, request: Request) -> RemoteCompaction:
-        body = MESSAGES.join(replace(request, fields=_asking_to_summarize(request.fields, model=self._model)), request.items)
-        whole = await self._fetched("/v1/messages", body, headers=ANTHROPIC_HEADERS, idle_s=COMPACT_IDLE_SECONDS)
-        reply = _reply_in(whole, dialect=MESSAGES, name=self._name, secrets=(await self._transport()).secrets)
-        made = _compaction_blocks(reply.items)
+        body = MESSAGES.join(replace(request, fields=_make_summary_fields(request.fields, model=self._model)), request.items)
+        whole = await self._fetch("/v1/messages", body, headers=ANTHROPIC_HEADERS, idle_s=COMPACT_IDLE_SECONDS)
+        reply = _parse_reply(whole, dialect=MESSAGES, name=self._name, secrets=(await self._open_transport()).secrets)
+        made = _find_compaction_blocks(reply.items)
         if not made:
             raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction block")
         if all(block.span("content") == ABSENT and block.span("encrypted_content") == ABSENT for block in made):
             raise ModelUnavailable(self._name, reason="its compaction came out empty")
-        return _compaction(reply, issuer=self._issuer)
+        return _make_compaction(reply, issuer=self._issuer)
 
-    def _body(self, request: Request) -> bytes:
-        """Return the request as it goes out.
+    def _render_body(self, request: Request) -> bytes:
+        """Return the body of the request.
 
-        A compaction moves the prefix that thinking is bound to: what no longer fits is to be dropped, not to be refused.
+        A compaction moves the prefix that thinking is bound to: the provider is told to drop thinking that no longer fits,
+        instead of refusing the request.
         """
-        asked = _thinking(request)
+        asked = _find_thinking(request)
         if asked is None or "block_binding" in asked:
-            return super()._body(request)
+            return super()._render_body(request)
         bound = join_object({**asked, "block_binding": DROP_MISMATCHED})
-        return super()._body(replace(request, fields={**request.fields, "thinking": bound}))
+        return super()._render_body(replace(request, fields={**request.fields, "thinking": bound}))
 
-    def _headers(self, request: Request) -> Mapping[str, str]:
-        # A compaction block is understood under a beta and refused without. Which made it cannot be told from it, so both are
-        # named where a turn asks for one on the way.
-        betas = [COMPACTION_BETA] if _compaction_blocks(request.items) else []
+    def _make_headers(self, request: Request) -> Mapping[str, str]:
+        # A compaction block is refused without a beta. It does not show which beta made it, so both are named if the turn
+        # requests one on the way.
+        betas = [COMPACTION_BETA] if _find_compaction_blocks(request.items) else []
         betas += [INLINE_BETA] if INLINE_EDIT in request.fields.get("context_management", ABSENT) else []
-        betas += [BINDING_BETA] if _thinking(request) is not None else []
-        return {BETA_HEADER: ",".join(betas)} if betas else super()._headers(request)
+        betas += [BINDING_BETA] if _find_thinking(request) is not None else []
+        return {BETA_HEADER: ",".join(betas)} if betas else super()._make_headers(request)
 
 
 # The models that compact by themselves, by the dialect they speak.
@@ -151,14 +153,14 @@ COMPACTORS: Final[Mapping[str, type[OpenAIModel] | type[AnthropicModel]]] = {
 }
 
 
-def _thinking(request: Request) -> dict[str, bytes] | None:
-    """Return how a request asks for thinking; None where it does not."""
+def _find_thinking(request: Request) -> dict[str, bytes] | None:
+    """Return the thinking settings of a request; None if it has none, or disables thinking."""
     asked = split_object(request.fields.get("thinking", ABSENT))
     return None if asked is None or asked.get("type") == b'"disabled"' else asked
 
 
-def _reply_in(body: bytes, *, dialect: Dialect, name: str, secrets: Sequence[str]) -> Reply:
-    """Return what a provider answered; its error if it answered with one all the same.
+def _parse_reply(body: bytes, *, dialect: Dialect, name: str, secrets: Sequence[str]) -> Reply:
+    """Return a provider's whole answer.
 
     Raises:
         ModelOverflow, ModelUnavailable, ModelRejected: The answer is an error, or cannot be read.
@@ -171,7 +173,7 @@ def _reply_in(body: bytes, *, dialect: Dialect, name: str, secrets: Sequence[str
     return reply
 
 
-def _compaction(reply: Reply, *, issuer: str) -> RemoteCompaction:
+def _make_compaction(reply: Reply, *, issuer: str) -> RemoteCompaction:
     return RemoteCompaction(
         items=reply.items,
         issuer=issuer,
@@ -181,10 +183,10 @@ def _compaction(reply: Reply, *, issuer: str) -> RemoteCompaction:
     )
 
 
-def _asking_to_summarize(fields: Mapping[str, bytes], *, model: str) -> dict[str, bytes]:
-    """Return a turn's fields as a request for compaction: tools, system and thinking as they were, so that the prefix is warm."""
+def _make_summary_fields(fields: Mapping[str, bytes], *, model: str) -> dict[str, bytes]:
+    """Return a turn's fields as a request for compaction: tools, system and thinking unchanged, so that the prefix is cached."""
     kept = {name: raw for name, raw in fields.items() if name not in ANTHROPIC_UNWANTED}
-    if _type_of(kept.get("tool_choice", ABSENT)) in ("any", "tool"):
+    if _read_type(kept.get("tool_choice", ABSENT)) in ("any", "tool"):
         del kept["tool_choice"]
     output = split_object(kept.get("output_config", ABSENT))
     if output is not None:
@@ -193,17 +195,13 @@ def _asking_to_summarize(fields: Mapping[str, bytes], *, model: str) -> dict[str
     return {**kept, "model": msgspec.json.encode(model), "compaction": b'{"type":"summarize"}'}
 
 
-def _compaction_blocks(items: Iterable[Item]) -> list[Fields]:
-    """Return the blocks among these messages that a provider put in the place of a history."""
+def _find_compaction_blocks(items: Iterable[Item]) -> list[Fields]:
+    """Return the compaction blocks in these messages."""
     contents = ((split_object(item.raw) or {}).get("content", ABSENT) for item in items if b'"compaction"' in item.raw)
     blocks = [read_fields(block) for content in contents for block in split_list(content) or ()]
     return [block for block in blocks if block is not None and block.text("type") == "compaction"]
 
 
-def _kind(item: Item) -> str | None:
-    return _type_of(item.raw)
-
-
-def _type_of(raw: bytes) -> str | None:
+def _read_type(raw: bytes) -> str | None:
     fields = read_fields(raw)
     return None if fields is None else fields.text("type")

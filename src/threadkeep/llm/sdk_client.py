@@ -126,7 +126,7 @@ def name_sdk_error(error: Exception, *, errors: SdkErrors, name: str, secrets: t
     """Return what an exception of an SDK, or of the HTTP client below it, means for the caller of the model `name`."""
     answer = getattr(error, "response", None) if isinstance(error, errors.refusal) else None
     if not isinstance(answer, httpx2.Response):
-        # The text of a client's error can hold the whole URL, and more; its kind says enough.
+        # The text of a client's error can hold the whole URL, and more; its type says enough.
         return ModelUnavailable(name, reason=f"the connection failed or was closed ({type(error).__name__})")
     headers = {key.lower(): value for key, value in answer.headers.items()}
     return read_refusal(name, status=answer.status_code, body=answer.content, headers=headers, secrets=secrets)

@@ -344,7 +344,7 @@ class Session:
             attempts=patience.attempts,
             sleep=patience.sleep,
             jitter=patience.jitter,
-            attempted=lambda number: hear(Asked(tokens=window.pressure.tokens, attempt=number)),
+            on_attempt=lambda number: hear(Asked(tokens=window.pressure.tokens, attempt=number)),
         )
 
     async def _run_calls(self, turn: TurnScope, calls: Sequence[ToolCall], hear: Hear) -> None:

@@ -1,10 +1,10 @@
-"""How much of a context window something takes."""
+"""Token estimates, exact counts, and the limits of a context window."""
 
 from __future__ import annotations
 
-from threadkeep.tokens.estimate import estimate_bytes, estimate_item, estimate_text, visible_bytes
-from threadkeep.tokens.exact import exact_counter, why_inexact
-from threadkeep.tokens.pressure import Budget, Calibration, Limits, Pressure, Scope, measure_pressure, uncharged_prefix
+from threadkeep.tokens.estimate import count_visible_bytes, estimate_bytes, estimate_item, estimate_text
+from threadkeep.tokens.exact import explain_inexact, find_counter
+from threadkeep.tokens.pressure import Budget, Calibration, Limits, Pressure, Scope, count_uncharged, measure_pressure
 
 __all__ = [
     "Budget",
@@ -12,12 +12,12 @@ __all__ = [
     "Limits",
     "Pressure",
     "Scope",
+    "count_uncharged",
+    "count_visible_bytes",
     "estimate_bytes",
     "estimate_item",
     "estimate_text",
-    "exact_counter",
+    "explain_inexact",
+    "find_counter",
     "measure_pressure",
-    "uncharged_prefix",
-    "visible_bytes",
-    "why_inexact",
 ]

@@ -1,7 +1,7 @@
-"""How full a window is, against which limits, and how far the estimate is to be trusted.
+"""How full a window is, measured against its limits with an estimate corrected by real usage.
 
-Two budgets: the model's window in tokens, and the bytes a provider takes in one request. Screenshots fill the second long
-before the first. Real usage corrects the estimate by one of two rules (`Calibration`).
+There are two budgets: the model's window in tokens, and the bytes a provider accepts in one request. Screenshots fill the second
+long before the first. Real usage corrects the estimate by one of two rules (`Calibration`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 EFFECTIVE_PERCENT = 95
 AUTO_PERCENT = 90
 SOFT_PERCENT = 75
-# Known tokenizers differ from four bytes to a token by less than this factor, on any text that is not made for it.
+# Tokenizers differ from four bytes a token by less than this factor, except on text made for it.
 TRUST_FACTOR = 4
 
 Scope = Literal["total", "body_after_prefix"]
@@ -22,10 +22,10 @@ Budget = Literal["tokens", "bytes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Where a window gets tight.
+    """The limits of a window.
 
-    In tokens: `soft`, a compaction is worth preparing; `hard`, it must happen before the next request; `full`, the
-    provider refuses. `body_bytes` is the largest request the provider takes; the same shares of it are soft and hard.
+    In tokens: from `soft` on a compaction is worth preparing, from `hard` on it must happen before the next request, from `full`
+    on the provider refuses. `body_bytes` is the largest request the provider accepts; the same shares of it are soft and hard.
     """
 
     soft: int
@@ -45,9 +45,9 @@ class Limits:
     ) -> Limits:
         """Return the limits of a model whose context window has `window` tokens.
 
-        `auto_limit` moves the hard limit, but never above 90 % of the window; unless only the body after the prefix is
-        charged, where it holds as given and the full window remains the cap. `soft_limit` is where a compaction is worth
-        preparing, without it five sixths of the way to the hard limit; never above that.
+        `auto_limit` sets the hard limit, at most 90 % of the window; if only the body after the prefix is charged, it counts as
+        given and the full window remains the cap. `soft_limit` sets the soft limit, at most the hard one; its default is five
+        sixths of the hard limit.
         """
         ceiling = window * AUTO_PERCENT // 100
         hard = ceiling if auto_limit is None else auto_limit if scope == "body_after_prefix" else min(auto_limit, ceiling)
@@ -58,11 +58,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What a provider really counted for something we had estimated.
+    """A provider's count beside our estimate of the same request.
 
-    Two rules use it. The ratio (`apply`) corrects any estimate of the same thread, a shorter window after a compaction
-    included. The carry (`carry`) is Codex's rule and closer where nothing was taken away: the provider's own total for
-    what it saw, and the plain estimate only for what came after.
+    Two rules use it. `apply` corrects any estimate of the same thread by the ratio, also after a compaction. `carry` is Codex's
+    rule and more exact while nothing was removed: the provider's own total, and the plain estimate only for what came after.
     """
 
     estimated: int
@@ -72,24 +71,24 @@ class Calibration:
     def pick_median(cls, reports: Sequence[Calibration]) -> Calibration | None:
         """Return the report whose ratio is the median of `reports`, the higher of two in the middle; None without any.
 
-        A single odd report among three changes nothing. Reports without a count are no reports.
+        A single odd report among three changes nothing. Reports without a count are ignored.
         """
         usable = sorted((each for each in reports if each.estimated > 0 and each.counted > 0), key=cls._ratio)
         return usable[len(usable) // 2] if usable else None
 
     def apply(self, tokens: int) -> int:
-        """Return an estimate corrected by what the last real usage taught, within a factor of four.
+        """Return an estimate corrected by the last real usage, within a factor of four.
 
-        The bound keeps one odd report (a cached-only count, another model's tokens) from silencing or storming the trigger.
+        The bound keeps one odd report (a cached-only count, another model's tokens) from suppressing or flooding compactions.
         """
         if self.estimated <= 0 or self.counted <= 0:
             return tokens
         return round(tokens * min(float(TRUST_FACTOR), max(1 / TRUST_FACTOR, self._ratio())))
 
     def carry(self, later: int) -> int:
-        """Return the tokens of what was counted and of what came after, estimated at `later`.
+        """Return the counted tokens plus `later`, the estimate of what came after.
 
-        For this rule `estimated` and `counted` stand for the last request with its answer; the same bound holds.
+        Here `estimated` and `counted` cover the last request with its answer; the same bound applies.
         """
         return self.apply(self.estimated) + later
 
@@ -102,8 +101,8 @@ class Pressure:
     """How full the window is.
 
     Attributes:
-        tokens: What the next request holds.
-        uncharged: How many of them soft and hard do not count (`uncharged_prefix`).
+        tokens: The size of the next request.
+        uncharged: How many of them do not count towards soft and hard (`count_uncharged`).
         body_bytes: The size of the next request on the wire.
     """
 
@@ -122,7 +121,7 @@ class Pressure:
 
     @property
     def binds(self) -> Budget:
-        """Which budget is fuller, each measured by its hard limit; tokens if neither is."""
+        """The budget that is fuller relative to its hard limit; tokens on a tie."""
         if self.limits.body_bytes is None:
             return "tokens"
         # Whole numbers, so that a tie is a tie: charged / hard against bytes / (90 % of the body).
@@ -142,11 +141,11 @@ class Pressure:
         return limit is not None and self.body_bytes * 100 >= limit * percent
 
 
-def uncharged_prefix(*, scope: Scope, active: int, baseline: int | None) -> int:
-    """Return how many of a window's `active` tokens its automatic limit does not count.
+def count_uncharged(*, scope: Scope, active: int, baseline: int | None) -> int:
+    """Return how many of a window's `active` tokens do not count towards its automatic limit.
 
     With scope `total` none. With `body_after_prefix` the window's prefix: `baseline`, the provider's first count in this
-    window. Until there is one the whole window is prefix, so that nothing is charged; the full window caps it all the same.
+    window. Until there is one the whole window is prefix and nothing is charged; the full window remains the cap.
     """
     if scope == "total":
         return 0
@@ -165,11 +164,11 @@ def measure_pressure(
 ) -> Pressure:
     """Return the pressure of a window whose items are estimated at `estimated` tokens.
 
-    Where `calibration` covers the last request and its answer, and what came after is estimated at `later`, Codex's rule
-    gives the tokens; without `later`, the ratio does.
+    If `calibration` covers the last request with its answer, and `later` is the estimate of what came after, Codex's rule gives
+    the tokens; without `later`, the ratio does.
     """
     tokens = estimated
     if calibration is not None:
         tokens = calibration.apply(estimated) if later is None else calibration.carry(later)
-    uncharged = uncharged_prefix(scope=scope, active=tokens, baseline=baseline)
+    uncharged = count_uncharged(scope=scope, active=tokens, baseline=baseline)
     return Pressure(tokens=tokens, limits=limits, uncharged=uncharged, body_bytes=body_bytes)
