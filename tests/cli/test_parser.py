@@ -12,6 +12,8 @@ from tests.cli.stories import Cli, surroundings
 
 from threadkeep import __version__
 from threadkeep.cli.commands import COMMANDS
+from threadkeep.cli.parser import parse
+from threadkeep.cli.settings import read_config
 
 HEAVY = ("aiohttp", "threadkeep.client", "msgspec", "rich", "sqlite3", "uvicorn")
 
@@ -106,3 +108,11 @@ def test_a_mistyped_command_is_a_usage_error(cli: Cli, home: Path, arguments: st
     assert (ran.code, ran.out) == (2, "")
     assert "error: " in ran.err
     assert list(home.iterdir()) == []
+
+
+def test_modes_of_several_clients_are_one_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`serve --auto-compact-for NAME=MODE` may be repeated; each names a client or model."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    args = parse(["serve", "--auto-compact-for", "claude-code=on", "--auto-compact-for", "gpt-5=off"])
+    assert read_config(args).auto_compact_for == {"claude-code": "on", "gpt-5": "off"}

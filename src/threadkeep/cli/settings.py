@@ -26,6 +26,8 @@ def read_settings(args: Namespace, *, with_project: bool = True) -> list[Setting
         BadInput: A configuration file or variable cannot be understood.
     """
     flags = {field.name: getattr(args, field.name, None) for field in fields(Config)}
+    if (modes := flags["auto_compact_for"]) is not None:
+        flags["auto_compact_for"] = dict(modes)
     return resolve(flags=flags, environ=os.environ, project=Path.cwd() if with_project else None)
 
 
