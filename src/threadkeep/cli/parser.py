@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from threadkeep import __version__
-from threadkeep.cli.commands import COMMANDS, GROUPS
+from threadkeep.cli.commands import COMMANDS
 
 DESCRIPTION = """\
 Keeps long-running LLM agents on course through any number of context
@@ -39,11 +39,10 @@ class _TopParser(ArgumentParser):
     """Prints the commands by group, a line each."""
 
     def format_help(self) -> str:
-        groups = [
-            "\n".join([f"{title}:", *(f"  {name:<11} {command.does}" for name, command in group.items())])
-            for title, group in GROUPS.items()
-        ]
-        return "\n\n".join([self.format_usage().strip(), DESCRIPTION, *groups, EPILOG]) + "\n"
+        groups: dict[str, list[str]] = {}
+        for name, command in COMMANDS.items():
+            groups.setdefault(command.group, [f"{command.group}:"]).append(f"  {name:<11} {command.does}")
+        return "\n\n".join([self.format_usage().strip(), DESCRIPTION, *map("\n".join, groups.values()), EPILOG]) + "\n"
 
 
 def build_parser(*, only: str | None = None) -> ArgumentParser:
