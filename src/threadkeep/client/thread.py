@@ -47,10 +47,10 @@ from threadkeep.threads.writer import append_beside, make_arrival, update_metada
 
 
 class Thread:
-    """One thread of a store. Made by `Threadkeep.thread`; holds no resources of its own.
+    """One thread of a store. Made by `Threadkeep.thread`; holds no resources.
 
-    Several handles, in several processes, may look at one thread; of two that write, one wins and the other gets an
-    `OrdinalConflict` and may simply try again.
+    Several handles, in several processes, may use one thread. If two write at once, one gets an `OrdinalConflict` and may try
+    again.
     """
 
     def __init__(self, backend: Backend, thread_id: str, *, dialect: Dialect) -> None:
@@ -66,11 +66,11 @@ class Thread:
 
     @property
     def cache_key(self) -> str:
-        """A prompt-cache key that is the same before and after every compaction and restart, and a fork's own."""
+        """The thread's prompt-cache key: the same after every compaction and restart; a fork has its own."""
         return f"threadkeep-{self.id}"
 
     async def history(self, *, model: str | None = None, issuer: str | None = None) -> History:
-        """Return the window with where each item comes from; what is sealed for another than `model` is left out."""
+        """Return the window with the source of each item, without items sealed for others than `model`."""
         history = await load_history(self._backend.store, await load_live_path(self._backend.store, self.id))
         return await self._drop_foreign_seals(history, Recipient(model=model, issuer=issuer))
 
@@ -88,15 +88,14 @@ class Thread:
     ) -> Window:
         """Return what to send next. Pure: it never compacts.
 
-        Calls that were left behind without an output are shown as aborted; in the records they stay open.
+        Old calls without an output are shown as aborted; in the records they stay open.
 
         Args:
-            head: What goes out beside it, and counts.
-            model: Who is sent it, by name or itself: its pressure is measured against that one's limits. A model that says it
-                takes less than is configured is believed.
-            issuer: The account it goes to, where it is known. What a provider sealed for another is left out.
-            trouble: What went wrong on the way to it, for its `trouble`.
-            to_send: It goes out now, so calls that are still under way at its end are shown as aborted too.
+            head: The system prompt, tools and fields sent with it; they count.
+            model: The model it goes to, whose limits its pressure is measured against.
+            issuer: The account it goes to, if known. Items sealed for another account are left out.
+            trouble: The value of its `trouble`.
+            to_send: It is sent now: calls still open at its end are shown as aborted too.
         """
         path = await load_live_path(self._backend.store, self.id)
         name = model if model is None or isinstance(model, str) else model.name
@@ -117,14 +116,14 @@ class Thread:
         )
 
     async def last_model(self) -> str | None:
-        """Return the model of the newest turn that names one."""
+        """Return the model that was asked last, if any record names it."""
         store = self._backend.store
         found = await find_last_model(self._backend, await load_live_path(store, self.id))
-        # Behind a checkpoint's cut there may be no turn yet; who was asked before it is still who was asked last.
+        # After a checkpoint's cut there may be no turn yet.
         return found or await find_last_model(self._backend, await load_live_path(store, self.id, whole=True))
 
     def _render_items(self, history: History, *, to_send: bool) -> list[dict[str, Any]]:
-        """Return the window's items as values; what damage left unreadable costs only itself, and `verify` names it."""
+        """Return the window's items as values, without unreadable ones, which `verify` reports."""
         items: list[dict[str, Any]] = []
         for item in self.dialect.arrange(close_open_calls(history.items, dialect=self.dialect, under_way=not to_send)):
             try:
@@ -134,15 +133,15 @@ class Thread:
         return items
 
     async def told(self) -> World | None:
-        """Return the world as the window tells it; None where it does not, or no longer does."""
+        """Return the world as the window describes it (see `tell`); None if it does not, or no longer does."""
         return await load_world(self._backend.store, self.id)
 
     async def is_archived(self) -> bool:
-        """Whether the thread was taken out of the usual list."""
+        """Whether the thread is archived."""
         return (await load_metadata(self._backend.store, self.id)).archived
 
     async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]:
-        """Return originals: the record that `query` points at (`#12`, `THREAD#12`), else those that match its words."""
+        """Return originals: the record a pointer names (`#12`, `THREAD#12`), else records that match the words of `query`."""
         path = await load_live_path(self._backend.store, self.id, whole=True)
         try:
             pointer = parse_pointer(query, within=self.id)
@@ -152,7 +151,7 @@ class Thread:
         return [await recall_by_pointer(self._backend.store, path, pointer, dialect=self.dialect)]
 
     async def original(self, pointer: str) -> dict[str, Any]:
-        """Return the item a pointer names, whole, as provider JSON: an image too can be shown to the model again.
+        """Return the item a pointer names, whole, as provider JSON, images included.
 
         Raises:
             InvalidPointer: It is not a pointer.
@@ -177,8 +176,8 @@ class Thread:
         """Append items, given as provider JSON. Durable when it returns; on any error nothing was recorded.
 
         Args:
-            model: Who is asked next, where a person's message among the items opens a turn.
-            issuer: The account that answers, where it is known: what is sealed in its answers goes to no other.
+            model: The model asked next, if a person's message among the items opens a turn.
+            issuer: The account that answers, if known: items sealed for it go to no other.
 
         Raises:
             InvalidItem: One of them is not an item of the thread's dialect.
@@ -188,7 +187,7 @@ class Thread:
         tip = self._tip
         while (telling := await self._plan_due_update()) is not None or arrivals:
             tip = tip or await load_tip(self._backend.store, self.id, seed=self._seed)
-            # Who is cancelled here does not know whether it was written: the next to write looks.
+            # If this is cancelled, nobody knows whether it was written; the next write loads the tip.
             self._tip = None
             try:
                 self._tip = await append_with_update(
@@ -196,7 +195,7 @@ class Thread:
                 )
             except OrdinalConflict:
                 now = await load_tip(self._backend.store, self.id, seed=self._seed)
-                # Mail, marks and checkpoints move the tip; only who recorded items, or took some back, changed the history.
+                # Mail, turn ends and checkpoints move the tip but do not change the history.
                 if now != replace(tip, next=now.next):
                     raise
                 tip = now
@@ -205,13 +204,13 @@ class Thread:
                 return
 
     async def tell(self, world: Mapping[str, object]) -> BaselineUpdate | None:
-        """Record what the model is to know about its world: named sections, each a text or a JSON value.
+        """Tell the model about its world: named sections, each a text or a JSON value.
 
-        In full where the window does not tell it, or no longer does; else only what changed, and what no longer applies. Returns
-        what was recorded; None where the window says all of it already.
+        If the window describes the world already, only changes are recorded, else all sections. Returns what was recorded; None
+        if nothing changed.
 
         Raises:
-            BadInput: A section has no name, or holds what JSON cannot say.
+            BadInput: A section has no name, or is not valid JSON.
             OrdinalConflict: Another writer changed the history meanwhile.
         """
         self._world, self._world_is_due = check_world(world), True
@@ -226,15 +225,15 @@ class Thread:
         return await plan_update(self._backend, self.id, self._world, dialect=self.dialect)
 
     def model(self, name: str) -> Model:
-        """Return the model a person calls `name`, open as long as the store is; nothing is sent before it is asked.
+        """Return the model called `name`; it closes with the store. Nothing is sent before it is asked.
 
         Raises:
-            UnknownModel: There is no such model, or what speaks to it is not installed.
+            UnknownModel: There is no such model, or its extra is not installed.
         """
         return self._backend.models.get(name)
 
     def sibling(self, thread_id: str) -> Thread:
-        """Return another thread of the store that speaks the same language."""
+        """Return another thread of the store with the same dialect."""
         return Thread(self._backend, thread_id, dialect=self.dialect)
 
     async def record_usage(
@@ -246,10 +245,10 @@ class Thread:
         model: str | None = None,
         issuer: str | None = None,
     ) -> None:
-        """Note what a provider counted for the window as it is now, as `model` is sent it; it corrects later estimates."""
+        """Record a provider's token counts for the current window; they correct later estimates."""
         history = await self.history(model=model, issuer=issuer)
         if holds_compaction(history):
-            # The provider read nothing before its own compaction: what it counted says nothing about our estimate of the whole.
+            # The provider reads nothing before its own compaction, so its count does not fit our estimate.
             return
         estimated = history.tokens + (head.tokens if head else 0)
         body = ReplyBody(
@@ -265,17 +264,17 @@ class Thread:
         head: Head | None = None,
         context: Mapping[str, object] | None = None,
     ) -> TurnScope:
-        """Open a turn with its incoming items, recorded first; `turn.window()` compacts when it must.
+        """Open a turn with its incoming items, which are recorded first; `turn.window()` compacts when it must.
 
-        Where it ends well, and beyond the soft limit, a compaction is made beside whatever comes next, and swapped in.
+        If the turn ends well beyond the soft limit, a background compaction begins.
 
         Args:
-            model: Who is asked: a name, whose limits count, or a model, which a compaction may ask too.
-            context: What the model is to know about its world, see `tell`; told before the input, and again where a compaction
-                within the turn took it away.
+            model: The model that is asked: a name, or a model, which a compaction may ask too.
+            context: What the model must know about its world, see `tell`; recorded before the input, and again after a
+                compaction that removed it.
 
         Raises:
-            BadInput: The context is no world.
+            BadInput: A section of the context has no name, or is not valid JSON.
         """
         self._world = None if context is None else check_world(context)
         self._world_is_due = context is not None
@@ -294,21 +293,21 @@ class Thread:
     ) -> CompactionReport:
         """Compact now and return the report; `dry_run` computes the same and writes nothing.
 
-        A draft that is being made beside the thread's turns is dropped for it; a dry run waits for that instead.
+        A background draft of the thread is dropped for it; a dry run waits for that draft instead.
 
         Args:
-            strategy: How the state is drafted; None takes what is configured, else `session` with a model, `extractive` without.
-            model: Whom to ask: `openai:NAME`, `anthropic:NAME`, `NAME@URL`, or a model; None takes what is configured.
-            target: Bound of the new window: tokens (`"8000"`) or a share of the old one (`"10%"`).
+            strategy: How the state is drafted; None takes the configured one, else `session` with a model, `extractive` without.
+            model: The model to ask: `openai:NAME`, `anthropic:NAME`, `NAME@URL`, or a model; None takes the configured one.
+            target: The bound of the new window: tokens (`"8000"`) or a share of the old one (`"10%"`).
             focus: What a person wants kept in view.
-            head: What goes out beside the thread's window: with it, its own model is asked on the prefix that a turn sends. None
-                takes what this handle's last turn had; where that had none either, the model is told a transcript.
+            head: What a turn sends with the window: the thread's own model is then asked on the cached prefix. None takes the
+                head of this handle's last turn; without any, the model is sent a transcript.
 
         Raises:
             UnknownStrategy: There is no strategy of that name.
-            UnknownModel: There is no such model, or what speaks to it is not installed.
+            UnknownModel: There is no such model, or its extra is not installed.
             NothingToCompact: Too little happened since the last checkpoint.
-            CompactionStopped: A hook said so.
+            CompactionStopped: A hook stopped it.
         """
         asked = self._backend.models.get(model) if isinstance(model, str) else model
         order = Order(strategy=strategy, model=asked, target=target, focus=focus, dry_run=dry_run)
@@ -316,31 +315,27 @@ class Thread:
         return await self._run_compaction(order, beside=None if known is None else self._own_request(known))
 
     async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport:
-        """Make the compaction that is ordered; see `compact`. The thread's own model is asked on its prefix.
-
-        Args:
-            head: What goes out beside the window with the thread's requests; None says that nothing does.
-        """
+        """Run a compaction order; see `compact`. The thread's own model is asked on its prefix, which begins with `head`."""
         return await self._run_compaction(order, beside=self._own_request(head))
 
     def compact_beside(self, order: Order, *, tokens: int, head: Head | None = None) -> None:
-        """Begin a compaction that nobody waits for; `turn` does, at the soft limit. At most one at a time.
+        """Begin a background compaction, at most one at a time; `turn` does so at the soft limit.
 
-        It is over when the store is closed, or where a person asks for another.
+        It ends when the store is closed, or when a person orders another one.
 
         Args:
-            tokens: How full the window is; where that gained nothing, none is begun before it has grown.
+            tokens: The size of the window; after a compaction that gained nothing, none begins before the window has grown.
         """
         compaction = partial(self.sibling(self.id).carry_out, order, head=head)
         self._backend.upkeep.begin(self._name, compaction, tokens=tokens, deadline=order.deadline)
 
     async def upkeep_is_over(self, deadline: Deadline | None = None) -> bool:
-        """Return once nothing is compacted beside the thread's turns, and whether anything was; no draft may be later."""
+        """Wait for a background compaction of the thread and return whether there was one; no draft lasts past `deadline`."""
         return await self._backend.upkeep.over(self._name, deadline=deadline)
 
     @property
     def draft_wait_s(self) -> float:
-        """How long a turn that needs the room waits for a draft."""
+        """How long a turn with a full window waits for a draft."""
         return self._backend.policy.wait_s
 
     @property
@@ -348,14 +343,14 @@ class Thread:
         return self._backend.store.tenant.name, self.id
 
     async def _run_compaction(self, order: Order, *, beside: Request | None) -> CompactionReport:
-        """Make a compaction; `beside` is what the thread's requests hold beside their history, None where nobody knows."""
+        """Run a compaction; `beside` is the thread's request without its history, None if unknown."""
         self._tip = None
-        # Before anything is broken off for it: an order that cannot be carried out costs nothing.
+        # Check the order before dropping a background draft for it.
         rungs_for(order, self._backend)
         if order.dry_run:
             await self._backend.upkeep.over(self._name)
         elif order.trigger == "manual":
-            # A person's own wording and strategy come before a draft that nobody asked for.
+            # A person's order comes before a background draft.
             await self._backend.upkeep.break_off(self._name)
         order = await self._add_limits(order)
         model = order.model
@@ -367,7 +362,7 @@ class Thread:
         return report
 
     async def _add_limits(self, order: Order) -> Order:
-        """Return an order with the limits of the model that is asked next, whoever drafts: the thread's own."""
+        """Return the order with the limits of the thread's own model, whichever model drafts."""
         if order.limits is not None:
             return order
         model, last = order.model, await self.last_model()
@@ -376,13 +371,13 @@ class Thread:
         return replace(order, limits=find_model_limits(self._backend, model, otherwise=self._backend.limits))
 
     def _is_own(self, model: Model, *, last: str | None) -> bool:
-        """Whether this is the thread's own model, as far as anybody said who was asked `last`."""
+        """Whether `model` is the thread's own model, given the name of the model asked `last`, if known."""
         return model.dialect == self.dialect.name and (last is None or last in (model.name, ModelName.parse(model.name).model))
 
     async def started_anew(self, *, model: str | None = None) -> str | None:
-        """Run the SessionStart hooks where they were not yet, since the thread was compacted; return why one stops the turn.
+        """Run SessionStart hooks, once after each compaction; return the reason if one stops the turn.
 
-        What they add is recorded with what they were run for: from then on it stands behind the state of that window.
+        Their items are recorded; the window shows them after the state.
         """
         store = self._backend.store
         path = await load_live_path(store, self.id)
@@ -398,7 +393,7 @@ class Thread:
         return started.stopped_by
 
     async def _note_who_is_asked(self, asked: AskedBody) -> None:
-        """Record who goes on with a turn, where that is another than was asked last: what it answers is its own."""
+        """Record the model and account that continue a turn, if they differ from the last ones."""
         last = await find_last_asked(self._backend, await load_live_path(self._backend.store, self.id, whole=True))
         if last is None or (last.model, last.issuer) != (asked.model, asked.issuer):
             await self._append_beside(RecordKind.CONTEXT, encode_body(asked))
@@ -408,7 +403,7 @@ class Thread:
         await append_beside(self._backend, self.id, kind, body, tokens=tokens)
 
     def _own_request(self, head: Head | None) -> Request:
-        """Return what goes out with this thread's requests beside their history."""
+        """Return this thread's request without its history."""
         return (head or Head()).request(self.dialect, cache_key=self.cache_key)
 
     async def fork(
@@ -419,7 +414,7 @@ class Thread:
         after_turn: int | None = None,
         new_id: str | None = None,
     ) -> Thread:
-        """Return a new thread that begins where this one is, at a record, or before or after a turn."""
+        """Return a new thread that begins at the end of this one, at a record, or before or after a turn."""
         place = ForkPoint(at=at, before_turn=before_turn, after_turn=after_turn)
         branched = await fork_thread(self._backend, self.id, place, new_id=new_id)
         return self.sibling(branched.thread)
@@ -440,57 +435,56 @@ class Thread:
         return await undo_compaction(self._backend, self.id)
 
     async def undo_rollback(self) -> int:
-        """Take back the rollback that the thread stands at, and return its ordinal.
+        """Undo the newest rollback and return its ordinal.
 
         Raises:
-            NothingToUndo: The thread stands at no rollback, or items were recorded since.
+            NothingToUndo: There is no rollback, or items were recorded since.
         """
         self._tip = None
         return await undo_rollback(self._backend, self.id)
 
     async def rename(self, title: str) -> None:
-        """Give the thread a title of its own, in place of the first line a person said in it."""
+        """Set the thread's title, which is otherwise the first line of its first turn."""
         await update_metadata(self._backend, self.id, title=title)
         self._tip = None
 
     async def archive(self) -> None:
-        """Take the thread out of the usual list. Nothing else changes: it can be read, resumed, and unarchived."""
+        """Hide the thread from the usual list. It can still be read, resumed, and unarchived."""
         await update_metadata(self._backend, self.id, archived=True)
         self._tip = None
 
     async def unarchive(self) -> None:
-        """Put the thread back into the usual list."""
+        """Show the thread in the usual list again."""
         await update_metadata(self._backend, self.id, archived=False)
         self._tip = None
 
     async def state(self) -> Ledger:
-        """Return the session state: the newest checkpoint's, with what was pinned and noted since."""
+        """Return the session state: the newest checkpoint's, with later pins and notes."""
         store = self._backend.store
         return ledger_of(await load_history(store, await load_live_path(store, self.id)))
 
     async def pin(self, entry_id: str) -> Remarked:
-        """Keep an entry of the session state: no draft changes or sets it aside, and no budget archives it, until it is unpinned.
+        """Pin an entry of the session state: no draft changes or retires it, and no budget drops it, until it is unpinned.
 
-        Durable when it returns, in `state()` at once, and with every later checkpoint. Only people pin: nothing in an item does.
-        What is pinned already stays so, and nothing is recorded. A rollback to before it takes the pin back with the rest.
+        Durable when it returns, and in `state()` at once. Only people pin; no item can. Pinning twice records nothing. A rollback
+        to before it takes the pin back.
 
         Raises:
-            EntryNotFound: There is no such entry; the error says which there are.
+            EntryNotFound: There is no such entry; the error lists the entries there are.
         """
         self._tip = None
         return await pin_entry(self._backend, self.id, entry_id)
 
     async def unpin(self, entry_id: str) -> Remarked:
-        """Let go of a pinned entry; it stays, and is treated like any other from now on. See `pin`."""
+        """Unpin an entry; it stays, and is treated like any other from now on. See `pin`."""
         self._tip = None
         return await unpin_entry(self._backend, self.id, entry_id)
 
     async def note(self, text: str, *, pinned: bool = False) -> Remarked:
-        """Write down a person's own statement about the work; it binds like what they say in the conversation.
+        """Record a person's note about the work; it binds like their words in the conversation.
 
-        Durable when it returns, and in `state()` at once. The window does not change before the next compaction, because what
-        is sent between two checkpoints only grows: from that one on the note is in its state block. Who must be heard at
-        once says it in the conversation.
+        Durable when it returns, and in `state()` at once. The window shows it from the next compaction on, because between two
+        checkpoints the window only grows.
 
         Raises:
             BadInput: It is empty or too long.
@@ -499,10 +493,10 @@ class Thread:
         return await take_note(self._backend, self.id, text, pinned=pinned)
 
     async def note_by_agent(self, text: str) -> Remarked:
-        """Write down what the agent wants to remember; see `note`.
+        """Record a note of the agent; see `note`.
 
-        It is a model's statement, marked as one, and binds nobody: it cannot be pinned by whoever wrote it, gives way to what
-        users say, and goes before their words where the budget is short.
+        It is marked as the model's and binds nobody: the agent cannot pin it, and it is dropped before users' words if room is
+        short.
 
         Raises:
             BadInput: It is empty or too long.
@@ -515,13 +509,13 @@ class Thread:
         return [make_arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
 
     def turn_lease(self) -> TurnLease:
-        """Return the right to run a turn of this thread, not taken yet; `turn` does."""
+        """Return the lease for a turn of this thread, not taken yet; `turn` takes it."""
         return TurnLease(self._backend, self.id)
 
     async def open_turn(
         self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None
     ) -> OpenedTurn:
-        """Record a turn's input and say which turn that is; see `turn`. Mail comes before what is told of the world."""
+        """Record a turn's input and return which turn that is; `turn` calls this."""
         opened = await self._open(items, model=model, issuer=issuer)
         if opened.number and not opened.by_person and (model or issuer):
             await self._note_who_is_asked(AskedBody(model=model, issuer=issuer))
@@ -550,20 +544,20 @@ class Thread:
         return bool(mails)
 
     async def end_turn(self, over: TurnClose) -> None:
-        """Write down how a turn ended; `turn` does."""
+        """Record how a turn ended; `turn` calls this."""
         self._tip = None
         await self._post.end_turn(over)
 
     async def turns(self) -> list[TurnStatus]:
-        """Return every turn of the live path and where it stands, also where the process that ran it is gone."""
+        """Return every turn of the live path with its state, even if the process that ran it is gone."""
         return await load_turns(self._backend.store, self.id, dialect=self.dialect)
 
     async def newest_turn(self) -> TurnStatus | None:
-        """Return the turn the thread is in, or was in last, and where it stands. Costs what that turn holds."""
+        """Return the current or last turn with its state. Reads only that turn."""
         return await load_newest_turn(self._backend.store, self.id, dialect=self.dialect)
 
     def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]:
-        """Return items with what is known about them."""
+        """Return items with their views."""
         parsed = [item if isinstance(item, Item) else self.dialect.parse(item) for item in items]
         return [(item, self.dialect.view(item)) for item in parsed]
 
@@ -575,28 +569,28 @@ class Thread:
         way: Way | str = Way.QUEUE,
         mail_id: str | None = None,
     ) -> Delivery:
-        """Send something to whoever runs this thread; any process may. Durable when it returns.
+        """Send mail to the agent of this thread, from any process. Durable when it returns.
 
         Args:
-            content: An agent's words, or items in the thread's own language. Words that steer are taken for a person's.
-            way: `queue` waits for a turn, `trigger` starts one where none runs, `steer` joins the one that runs.
-            mail_id: The sender's name for it; what was delivered under it before is not delivered again.
+            content: An agent's text, or items in the thread's dialect. Text that steers counts as a person's.
+            way: `queue` waits for a turn, `trigger` starts one if none runs, `steer` joins the running one.
+            mail_id: The sender's name for it; the same id is delivered once.
 
         Raises:
-            BadInput: There is no such way, or an item is not one of the thread's language.
+            BadInput: There is no such way, or an item is not of the thread's dialect.
         """
         return await self._post.deliver(OutgoingMail(content=content, sender=sender, way=_parse_way(way), id=mail_id))
 
     async def mail(self) -> Mailbox:
-        """Return the mail that waits; `starts_turn` says whether an idle thread is to begin a turn for it."""
+        """Return the mailbox; its `starts_turn` says whether an idle thread must begin a turn."""
         return await self._post.look()
 
     async def wait_for_mail(self, *, timeout_s: float | None = None) -> Mailbox:
-        """Return the mailbox once there is mail in it, `steered` if somebody speaks to this turn; empty after `timeout_s`."""
+        """Return the mailbox once mail waits (`steered` if it is for the running turn), or after `timeout_s`."""
         return await self._post.wait(timeout_s=timeout_s)
 
     async def wait_for_turn(self, *, timeout_s: float | None = None) -> Mailbox:
-        """Return the mailbox once its mail asks for a turn (`starts_turn`), or as it is after `timeout_s`."""
+        """Return the mailbox once its mail starts a turn (`starts_turn`), or after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s), self._backend.store.watch(self.id) as watch:
                 while not (box := await self.mail()).starts_turn:
@@ -606,7 +600,7 @@ class Thread:
         return box
 
     async def take_mail(self, choose: Choose) -> tuple[Mail, ...]:
-        """Put the mail that `choose` picks into the history, once and for all; `turn` does."""
+        """Put the mail that `choose` selects into the history; `turn` calls this."""
         tip, self._tip = self._tip, None
         taken = await self._post.take(choose)
         self._tip = None if taken else tip
@@ -620,17 +614,17 @@ class Thread:
         name: str = "",
         new_id: str | None = None,
     ) -> Thread:
-        """Return a sub-agent's thread, with an edge from this one to it, and `task` as the mail that starts its first turn.
+        """Return a sub-agent's new thread, with an edge from this one to it and `task` as the mail that starts its first turn.
 
-        Spawning under an id again returns the same thread and opens the edge to it, if it was closed. The task is mail to it,
-        but for one that it has already and has not reported on: a parent that crashed may spawn once more.
+        Spawning the same id again returns the same thread, opens its edge again, and delivers the task, unless the child already
+        has it and has not reported: a parent that crashed may safely spawn once more.
 
         Args:
-            history: What it begins with: all of this thread up to the call under way, its last so many turns, or nothing.
+            history: What the child begins with: all of this thread up to the open call (`full`), its last turns, or nothing.
 
         Raises:
-            BadInput: The history is none of these.
-            ThreadExists: There is a thread of that id, and it is not this one's child.
+            BadInput: `history` has no such value.
+            ThreadExists: A thread of that id exists and is not this one's child.
             InvalidTarget: Fewer than one turn is asked for.
         """
         asked = SpawnRequest(task=task, history=history, name=name, new_id=new_id)
@@ -642,7 +636,7 @@ class Thread:
         """Send a sub-agent's result to the thread that spawned it, once a turn, and close the edge to it.
 
         Raises:
-            InvalidTarget: Nobody spawned this thread.
+            InvalidTarget: No thread spawned this one.
         """
         turn = await load_newest_turn(self._backend.store, self.id, dialect=self.dialect)
         mail = OutgoingMail(
@@ -651,7 +645,7 @@ class Thread:
         return await report_to_parent(self._backend, self.id, mail, dialect=self.dialect)
 
     async def close_child(self, child_id: str) -> None:
-        """Close the edge to a sub-agent that is not to report any more.
+        """Close the edge to a sub-agent that need not report any more.
 
         Raises:
             InvalidTarget: It is not a child of this thread.
@@ -662,11 +656,11 @@ class Thread:
         await self._post.note(SpawnBody(child=child_id, status="closed"))
 
     async def children(self, *, status: str | None = None) -> list[Edge]:
-        """Return the sub-agents this thread spawned, in the order of their ids; with `status`, only those."""
+        """Return the sub-agents this thread spawned, sorted by id; with `status`, only those."""
         return await list_children(self._backend.store, self.id, status=status)
 
     async def descendants(self, *, status: str | None = None) -> list[Edge]:
-        """Return the sub-agents below this thread, nearer ones first, then by id; `status` counts on every edge to them."""
+        """Return all sub-agents below this thread, nearest first, then by id; with `status`, along such edges only."""
         return await list_descendants(self._backend.store, self.id, status=status)
 
 

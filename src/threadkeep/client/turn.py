@@ -1,4 +1,4 @@
-"""One turn of an agent: its input is durable first, and a compaction never loses it."""
+"""One turn of an agent: its input is recorded first, and no compaction loses it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SESSION_START: Final = "<session_start>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartResult:
-    """What SessionStart hooks want said, each in an item that is the host's, and why the turn is to end, if it is."""
+    """The items SessionStart hooks added, and the reason if one stops the turn."""
 
     items: tuple[Item, ...] = ()
     stopped_by: str | None = None
@@ -56,7 +56,7 @@ class StartResult:
 async def run_start_hooks(
     backend: Backend, thread_id: str, *, dialect: Dialect, model: str | None, checkpoint: int | None
 ) -> StartResult:
-    """Run the SessionStart hooks for a thread that goes on after `checkpoint`; nothing is recorded."""
+    """Run the SessionStart hooks of a thread after `checkpoint`; record nothing."""
     policy, whose = backend.policy, await load_agent_identity(backend.store, thread_id)
     facts = SessionFacts(
         thread_id=thread_id,
@@ -85,7 +85,7 @@ LONGEST_PAUSE_S = 0.5
 
 
 class TurnLease:
-    """The right to run a thread's turns. A host that dies leaves it to run out."""
+    """The right to run a thread's turns. If its host dies, the lease runs out."""
 
     def __init__(self, backend: Backend, thread_id: str) -> None:
         self._thread_id = thread_id
@@ -96,9 +96,7 @@ class TurnLease:
         return self._lease.is_lost
 
     async def take(self) -> None:
-        """Take it, and hold it until it is given back.
-
-        Waits for as long as the lease of a host that died would last.
+        """Take the lease, waiting for as long as a dead host's lease would last.
 
         Raises:
             TurnRunning: Another host runs a turn.
@@ -112,7 +110,7 @@ class TurnLease:
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
     async def check(self) -> None:
-        """Return if it is still ours: a host that was suspended, or cut off from the store, may find another in its place.
+        """Return if the lease is still ours; a suspended or disconnected host may have lost it.
 
         Raises:
             TurnTakenOver: Another host has it.
@@ -121,19 +119,19 @@ class TurnLease:
             raise TurnTakenOver(self._thread_id)
 
     async def give_back(self) -> None:
-        """Let another host have it. Where the store cannot be told, it runs out."""
+        """Release the lease. If the store cannot be reached, it runs out by itself."""
         await self._lease.give_back()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedTurn:
-    """A turn that was opened or is gone on with.
+    """A turn that was opened or continued.
 
     Attributes:
-        number: Its number; 0 where nobody has asked for anything yet.
-        at: The ordinal it begins at.
+        number: Its number; 0 before the first request of the thread.
+        at: The ordinal where it begins.
         by_person: A person's input opened it just now.
-        under_way: Somebody asked for it, and it is not over: false where nobody did, or its answer was there before.
+        under_way: It was asked for and is not over.
     """
 
     number: int
@@ -144,7 +142,7 @@ class OpenedTurn:
 
 
 class TurnThread(Protocol):
-    """What a turn asks of its thread."""
+    """What a turn needs of its thread."""
 
     def turn_lease(self) -> TurnLease: ...
 
@@ -193,7 +191,7 @@ class TurnThread(Protocol):
     ) -> None: ...
 
 
-# Told to the model, in the host's own element, so that it does not take its unfinished work for done.
+# For the model, in a host element, so that it does not take unfinished work for done.
 INTERRUPTED: Final = "<turn_aborted>\nThe turn was interrupted on purpose. What was under way may be half done.\n</turn_aborted>"
 
 
@@ -211,7 +209,7 @@ class TurnScope:
         self._head = head
         self._lease = thread.turn_lease()
         self._switched_from: str | None = None
-        # The one the model was last told of: where the window rests on another, the session starts anew first.
+        # The checkpoint of the last window; after a new one, SessionStart hooks run first.
         self._checkpoint: int | None = None
         self._answered = False
         self._opened: OpenedTurn | None = None
@@ -226,14 +224,14 @@ class TurnScope:
         )
 
     async def __aenter__(self) -> TurnScope:
-        """Record the input; before that SessionStart hooks run, where the thread was compacted and no turn was told since.
+        """Record the input. If the thread was compacted since the last turn, SessionStart hooks run first.
 
-        Where no person speaks in it, the mail that waits is the input too; without either, the turn that was left unfinished
-        goes on. One host runs a turn at a time: where another is at it this waits, until it is plain that it is alive.
+        Without a person's message, waiting mail is the input too; without either, the unfinished turn continues. One host runs a
+        turn at a time: this waits for another host as long as a dead host's lease would last.
 
         Raises:
             TurnRunning: Another host runs a turn of the thread; nothing was recorded.
-            CompactionStopped: Such a hook wants the turn to end; the input is recorded all the same.
+            CompactionStopped: A hook stops the turn; the input is recorded all the same.
         """
         try:
             await self._lease.take()
@@ -265,10 +263,10 @@ class TurnScope:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Write down how the turn ended: closed, or aborted by what left the block. Mail that waits goes on waiting.
+        """Record how the turn ended: closed, or aborted by an exception. Waiting mail stays in the mailbox.
 
-        Where no turn was under way, or another host took it over, there is none to end: it is another's by now. Where one
-        ended well, and beyond the soft limit, a compaction is begun beside whatever comes next.
+        If no turn was under way, or another host took it over, nothing is recorded. After a turn that ended well beyond the soft
+        limit, a background compaction begins.
         """
         try:
             await self._end(error)
@@ -286,7 +284,7 @@ class TurnScope:
                 choose=partial(select_leftover_mail, turn=self._view_turn(self._opened)),
             )
             await self._thread.end_turn(over)
-            # The turn is over and on record: what cannot be read to prepare the next is told to whoever reads it then.
+            # The turn is recorded: an error in preparing the next one must not fail it.
             with suppress(StoreError):
                 self._prepare(await self._load_window(), phase="standalone_turn")
             return
@@ -297,13 +295,13 @@ class TurnScope:
             reason="interrupted" if interrupted else type(error).__name__,
             said=INTERRUPTED if interrupted else "",
         )
-        # What ended the turn is what the caller is to hear; a turn without a mark is read as the unfinished one it is.
+        # The caller must see the original error; a turn without a recorded end counts as unfinished.
         with suppress(StoreError):
-            # Cancelled once more, it is still written: the interruption is a fact.
+            # Shielded against a second cancellation.
             await asyncio.shield(self._thread.end_turn(over))
 
     def _prepare(self, window: Window, *, phase: Phase) -> None:
-        """Begin a compaction that nobody need wait for, once the soft limit is reached."""
+        """Begin a background compaction once the soft limit is reached."""
         pressure = window.pressure
         if pressure.worth_preparing:
             order = order_beside(pressure, model=self._model, phase=phase)
@@ -311,28 +309,25 @@ class TurnScope:
 
     @property
     def state(self) -> TurnState:
-        """Where the turn stands."""
+        """The state of the turn."""
         return self._progress.state
 
     async def window(self) -> Window:
         """Return what to send next, compacting first if the hard limit of this turn's model is reached.
 
-        Where a compaction of the thread is under way by then, this waits for it, and makes none if that made room enough; for
-        one of another process, as long as the lease of a process that died would last. For a model's draft it waits no longer
-        than `compact_wait_s`: then the room is made without a model. From the soft limit on one is prepared
-        beside the turn, and the window rests on it once it is there.
+        If a compaction of the thread is running, this waits for it, and makes its own only if that left too little room. It
+        waits for a model's draft no longer than `compact_wait_s`, then compacts without a model. From the soft limit on, a
+        compaction is prepared in the background and used once it is done.
 
-        Mail that may be heard now joins the turn first, so the window ends with it; while a compaction just made room for what
-        tools returned, it waits for the request after that. Calls nobody answered are shown as aborted. What the turn's model
-        sealed for its own account is in it. After a compaction, whoever made it, SessionStart hooks run first, and what they add
-        is in the window.
+        Waiting mail that may join the turn is taken first; right after a compaction that made room for tool outputs, mail waits
+        for the next request. Open calls are shown as aborted. Items sealed for the turn's account are included. After a
+        compaction, SessionStart hooks run, and the window has their items.
 
-        A compaction that fails changes nothing and loses nothing: the best window there is comes back, and `trouble`
-        says what went wrong.
+        A compaction that fails changes nothing: the best window there is comes back, and its `trouble` says what went wrong.
 
         Raises:
-            CompactionStopped: A hook wants the turn to end; its input is recorded.
-            TurnTakenOver: Another host goes on with the turn.
+            CompactionStopped: A hook stops the turn; its input is recorded.
+            TurnTakenOver: Another host continues the turn.
         """
         await self._lease.check()
         window = await self._adopt(await self._load_window())
@@ -340,7 +335,7 @@ class TurnScope:
         if is_full:
             window = await self._compact(window)
         window = await self._run_start_hooks(window)
-        # Once in a row: where every output fills the window anew, whoever waits is heard all the same.
+        # Not twice in a row, or mail would wait forever if every output fills the window.
         self._made_room = is_full and window.trouble is None and not self._made_room
         if await self._join_mail():
             window = await self._load_window(trouble=window.trouble)
@@ -349,16 +344,16 @@ class TurnScope:
             window = await self._run_start_hooks(window)
         self._progress, self._unheard = self._progress.asked(), False
         if self._answered and not window.pressure.must_compact:
-            # A turn may be hours long: what is prepared beside it is swapped in when its model is next asked.
+            # A turn may last hours: prepare a compaction for its next request.
             self._prepare(window, phase="mid_turn")
         return window
 
     async def make_room(self, order: Order) -> None:
-        """Compact a window that was refused, unless it is another by now; a compaction that is under way will do.
+        """Compact a window that the provider refused, unless it changed already; waits for a running compaction.
 
         Raises:
-            CompactionError: It did not happen, and the window is what it was; `CompactionStopped` if a hook said so.
-            Conflict: Another worker was still at it after as long as a lease lasts, or moved the thread meanwhile.
+            CompactionError: It failed, and the window is unchanged; `CompactionStopped` if a hook stopped it.
+            Conflict: Another worker still compacts after a lease's term, or moved the thread meanwhile.
         """
         if not self._is_another(await self._load_window()):
             await self._room.carry_out(order, is_enough=self._is_another)
@@ -376,9 +371,9 @@ class TurnScope:
         )
 
     async def _adopt(self, window: Window) -> Window:
-        """Return a window that rests on what the provider compacted by itself in an answer of this thread, where it did.
+        """Make a checkpoint of the provider's own compaction, if the window holds one, and return the window.
 
-        Where that comes to no checkpoint the window is as good: the provider reads nothing in front of its own compaction.
+        Without a checkpoint the window is as good: the provider ignores what comes before its compaction.
         """
         if self._model is None or self._account is None or not window.holds_compaction or self._left_inline:
             return window
@@ -390,10 +385,10 @@ class TurnScope:
         return await self._room.fitting(order_for(window, model=self._model, mid_turn=self._answered, reason=reason))
 
     async def _run_start_hooks(self, window: Window) -> Window:
-        """Return the window with what SessionStart hooks add, where it rests on a checkpoint the model was not told of yet.
+        """Run SessionStart hooks if the window has a new checkpoint, and return the window with their items.
 
         Raises:
-            CompactionStopped: Such a hook wants the turn to end; what it wanted said is recorded.
+            CompactionStopped: A hook stops the turn; its items are recorded.
         """
         if not self._is_another(window):
             return window
@@ -405,7 +400,7 @@ class TurnScope:
         return OpenTurn(progress=self._progress, opened_at=opened.at, input_unheard=self._unheard, compacted=self._made_room)
 
     async def _join_mail(self) -> bool:
-        """Take in the mail that may be heard now; false if there is none. Where no turn is under way, it opens one."""
+        """Take the mail that may join the turn, or open a turn for it; return whether there was any."""
         if self._opened is None:
             return False
         if not self._opened.under_way:
@@ -418,21 +413,21 @@ class TurnScope:
         return bool(taken)
 
     async def goes_on(self) -> bool:
-        """Whether the model is to be asked again: it called tools, or something waits that this turn may still hear."""
+        """Whether the model must be asked again: it called tools, or mail may still join this turn."""
         if self._opened is None:
             return False
         box = await self._thread.mail()
         return has_next_request(box, self._view_turn(self._opened)) or (not self._opened.under_way and bool(box.pending))
 
     async def is_interrupted_by_mail(self) -> bool:
-        """Whether to break off the answer that is coming in, and ask again with the mail that waits.
+        """Whether to interrupt the answer and ask again with the waiting mail.
 
-        True only where the item recorded last was a thought or a remark on the way; what the answer still holds is dropped.
+        True only if the last recorded item is reasoning or commentary; the rest of the answer is dropped.
         """
         return self._opened is not None and should_interrupt(await self._thread.mail(), self._view_turn(self._opened))
 
     def sleep(self) -> None:
-        """Let the agent sleep once this turn is over: any mail, also what would only wait, then starts the next one."""
+        """Let the agent sleep once this turn is over: any mail, even queued mail, then starts the next one."""
         self._asleep = True
 
     async def _find_reason(self, limits: Limits) -> Reason:
@@ -442,15 +437,15 @@ class TurnScope:
         return "model_downshift" if limits.full < older.full else "context_limit"
 
     async def record(self, items: Sequence[Mapping[str, Any]], *, usage: Mapping[str, int] | None = None) -> None:
-        """Record what the model or a tool produced; `usage` (`input_tokens`, `output_tokens`) sharpens the estimates.
+        """Record items of the model or a tool; `usage` (`input_tokens`, `output_tokens`) corrects the estimates.
 
         Raises:
-            TurnTakenOver: Another host goes on with the turn; nothing was recorded.
+            TurnTakenOver: Another host continues the turn; nothing was recorded.
         """
         await self._lease.check()
         self._answered = True
         seen = self._thread.seen(items)
-        # Who compacts on the way counts what is left, and that teaches nothing about the window that was sent.
+        # A provider that compacted counts only the rest, which does not fit our estimate.
         compacted = any(parted(item).written is not None for item, _ in seen)
         if usage and usage.get("input_tokens") and not compacted:
             counted, said = usage["input_tokens"], usage.get("output_tokens", 0)
