@@ -22,10 +22,11 @@ from tests.parity.vocabulary import SPEECHES, Json, Speech, config
 from tests.threads.agent import refusal
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.client.turn import LEASE_MS, TurnScope
+from threadkeep.client.turn import TurnScope
 from threadkeep.errors import NothingToCompact
 from threadkeep.items import decode_json
 from threadkeep.store import Record, RecordKind
+from threadkeep.threads.lease import TURN_LEASE_MS
 from threadkeep.threads.turns import TurnState
 
 T = TypeVar("T")
@@ -201,7 +202,7 @@ class LivingThreads(RuleBasedStateMachine):
         """The process is gone: no turn ended, no handle knows anything."""
         self._wait(self._tk.backend.store.close())
         self._turn = None
-        self._clock.ms += LEASE_MS
+        self._clock.ms += TURN_LEASE_MS
         self._open_store()
 
     def _hear_all(self) -> None:

@@ -10,9 +10,9 @@ from tests.histories import answered, said
 from tests.threads.agent import recorded
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.client import turn as turn_lease
-from threadkeep.client.turn import LEASE_MS
 from threadkeep.errors import InvalidItem, TurnRunning, TurnTakenOver
+from threadkeep.threads import lease as turn_lease
+from threadkeep.threads.lease import TURN_LEASE_MS
 from threadkeep.threads.turns import TurnState
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def states(thread: Thread) -> list[tuple[int, TurnState]]:
 
 async def test_a_turn_is_refused_while_another_host_runs_one(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second is told so, nothing of theirs is recorded, and the first one's turn ends as if nobody had come."""
-    monkeypatch.setattr(turn_lease, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(turn_lease, "TURN_PATIENCE_S", 0.0)
     async with opens() as first, opens() as second:
         mine, theirs = await first.thread("t"), await second.thread("t")
         async with mine.turn([said("Go.")]) as turn:
@@ -73,7 +73,7 @@ async def test_the_turn_of_a_dead_host_is_taken_over(opens: Opens, clock: Manual
         scope = mine.turn([said("Go.")])
         suspended = await scope.__aenter__()
         await suspended.window()
-        clock.ms += LEASE_MS
+        clock.ms += TURN_LEASE_MS
         async with theirs.turn([]) as turn:
             assert await turn.window() == [said("Go.")]
             with pytest.raises(TurnTakenOver):
@@ -91,7 +91,7 @@ async def test_a_host_nobody_took_over_from_goes_on(opens: Opens, clock: ManualC
     async with opens() as tk:
         thread = await tk.thread("t")
         async with thread.turn([said("Go.")]) as turn:
-            clock.ms += 10 * LEASE_MS
+            clock.ms += 10 * TURN_LEASE_MS
             await turn.window()
             await turn.record([answered("Done.")])
         assert await states(thread) == [(1, TurnState.CLOSED)]
@@ -99,7 +99,7 @@ async def test_a_host_nobody_took_over_from_goes_on(opens: Opens, clock: ManualC
 
 async def test_a_turn_that_fails_to_begin_or_to_end_well_is_given_back(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled, ended by an error or refused by its input, it stands in nobody's way."""
-    monkeypatch.setattr(turn_lease, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(turn_lease, "TURN_PATIENCE_S", 0.0)
     async with opens() as first, opens() as second:
         mine, theirs = await first.thread("t"), await second.thread("t")
         with pytest.raises(ConnectionError):
@@ -135,13 +135,13 @@ class AskedClock:
 async def test_a_lease_is_renewed_while_its_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that takes longer to answer than a lease lasts does not cost the host its turn."""
     monkeypatch.setattr(turn_lease, "RENEWAL_S", 0.0)
-    monkeypatch.setattr(turn_lease, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(turn_lease, "TURN_PATIENCE_S", 0.0)
     clock = AskedClock()
     async with Threadkeep(Config(store="memory:"), clock=clock) as tk:
         mine, theirs = await tk.thread("t"), await tk.thread("t")
         async with mine.turn([said("Go.")]) as turn:
             for _ in range(4):
-                clock.ms += LEASE_MS // 2
+                clock.ms += TURN_LEASE_MS // 2
                 # Looked at once more, the renewal before is through.
                 await clock.looked_at(2)
             with pytest.raises(TurnRunning):

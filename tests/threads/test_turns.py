@@ -13,8 +13,8 @@ from tests.parity.vocabulary import Json, Speech, config, crashed_copy
 from tests.threads.agent import recorded, refusal, run_turn
 
 from threadkeep import Config, Threadkeep
-from threadkeep.client.turn import LEASE_MS
 from threadkeep.errors import OrdinalConflict
+from threadkeep.threads.lease import TURN_LEASE_MS
 from threadkeep.threads.turns import TurnState
 from threadkeep.threads.window import close_open_calls
 
@@ -60,7 +60,7 @@ async def test_a_reader_after_a_crash_knows_where_the_turn_stands(
     async with Threadkeep(config(store_file), clock=clock) as tk:
         await left(tk, speech, stop)
         copy = crashed_copy(store_file, tmp_path / "copy.db")
-    clock.ms += LEASE_MS
+    clock.ms += TURN_LEASE_MS
     async with Threadkeep(config(copy), clock=clock) as after:
         thread = await after.thread("t", dialect=speech.dialect)
         states = [turn.state for turn in await thread.turns()]

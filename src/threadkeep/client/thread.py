@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from threadkeep.client.turn import OpenedTurn, TurnLease, TurnScope, run_start_hooks
+from threadkeep.client.turn import OpenedTurn, TurnScope, run_start_hooks
 from threadkeep.compaction import Ledger, ledger_of
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.fallback import Deadline
@@ -30,6 +30,7 @@ from threadkeep.threads import Arrival, AskedBody, History, ReplyBody, StartBody
 from threadkeep.threads.agents import Edge, SpawnRequest, list_children, list_descendants, report_to_parent, spawn_thread
 from threadkeep.threads.baseline import BaselineUpdate, World, append_with_update, check_world, load_world, plan_update
 from threadkeep.threads.branches import Branched, ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
+from threadkeep.threads.lease import TurnLease
 from threadkeep.threads.mailbox import LOOK_ANYWAY_S, Choose, Delivery, Mail, Mailbox, MailService, OutgoingMail, TurnClose, Way
 from threadkeep.threads.pressure import (
     find_last_asked,

@@ -18,13 +18,13 @@ from threadkeep.compaction.order import Order, Reason
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.trigger import MakingRoom, adoption, order_beside, order_for
 from threadkeep.dialects import Dialect
-from threadkeep.errors import CompactionStopped, StoreError, TurnRunning, TurnTakenOver
+from threadkeep.errors import CompactionStopped, StoreError
 from threadkeep.hooks import SessionFacts, run_hooks
 from threadkeep.items import Item, View
 from threadkeep.llm.base import Model
 from threadkeep.threads import History
 from threadkeep.threads.agents import load_agent_identity
-from threadkeep.threads.lease import Lease
+from threadkeep.threads.lease import TurnLease
 from threadkeep.threads.mailbox import (
     Choose,
     Mail,
@@ -73,54 +73,6 @@ async def run_start_hooks(
         items=tuple(dialect.make_user_message(f"{SESSION_START}{text}</session_start>") for text in verdict.added_context),
         stopped_by=None if verdict.goes_on else verdict.stop_reason or "no reason given",
     )
-
-
-# Long enough for a failover and for clocks that differ by seconds, short enough to wait for where a host was killed.
-LEASE_MS = 20_000
-RENEWAL_S = LEASE_MS / 4_000
-# Who has not given it back by then, nor let it run out, is alive.
-PATIENCE_S = LEASE_MS / 1_000
-FIRST_PAUSE_S = 0.02
-LONGEST_PAUSE_S = 0.5
-
-
-class TurnLease:
-    """The right to run a thread's turns. If its host dies, the lease runs out."""
-
-    def __init__(self, backend: Backend, thread_id: str) -> None:
-        self._thread_id = thread_id
-        self._lease = Lease(backend, f"turn:{thread_id}", term_ms=LEASE_MS, renewal_s=RENEWAL_S)
-
-    @property
-    def is_lost(self) -> bool:
-        return self._lease.is_lost
-
-    async def take(self) -> None:
-        """Take the lease, waiting for as long as a dead host's lease would last.
-
-        Raises:
-            TurnRunning: Another host runs a turn.
-        """
-        loop = asyncio.get_running_loop()
-        until, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
-        while not await self._lease.take():
-            if loop.time() >= until:
-                raise TurnRunning(self._thread_id)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
-
-    async def check(self) -> None:
-        """Return if the lease is still ours; a suspended or disconnected host may have lost it.
-
-        Raises:
-            TurnTakenOver: Another host has it.
-        """
-        if not await self._lease.is_held():
-            raise TurnTakenOver(self._thread_id)
-
-    async def give_back(self) -> None:
-        """Release the lease. If the store cannot be reached, it runs out by itself."""
-        await self._lease.give_back()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
@@ -15,7 +16,7 @@ from threadkeep.store import NewRecord, NewThread, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, LivePath, MetaBody, check_thread_id, encode_body
 from threadkeep.threads.backend import ThreadBackend, new_thread_id
 from threadkeep.threads.mailbox import Delivery, MailService, OutgoingMail, Way, render_mail
-from threadkeep.threads.reader import find_turn_back, load_history, load_live_path, read_body
+from threadkeep.threads.reader import find_turn_back, load_history, load_live_path, load_metadata
 from threadkeep.threads.records import MailBody, SpawnBody, read_mail_record
 
 OPEN, CLOSED = "open", "closed"
@@ -124,11 +125,7 @@ async def report_to_parent(backend: ThreadBackend, child_id: str, mail: Outgoing
 
 async def find_spawner(store: ThreadStore, thread_id: str) -> str | None:
     """Return the thread that spawned this one, if any."""
-    row = await store.get(thread_id)
-    for record in await store.read(Span(thread_id=thread_id, start=row.start, stop=row.start + 1), kinds={RecordKind.META}):
-        meta = read_body(record, MetaBody)
-        return meta.spawned_by if meta else None
-    return None
+    return (await load_metadata(store, thread_id)).spawned_by
 
 
 async def list_children(store: ThreadStore, thread_id: str, *, status: str | None = None) -> list[Edge]:
@@ -253,14 +250,15 @@ async def load_agent_identity(store: ThreadStore, thread_id: str) -> AgentIdenti
     A spawned thread has its own id, the name it was spawned under, and the root thread's id. A thread of a client's sub-agent
     behind a gateway has the client's name for it.
     """
-    meta = await _meta(store, thread_id)
-    if meta is None or meta.spawned_by is None:
-        return AgentIdentity(agent_id=meta.agent) if meta is not None and meta.agent else AgentIdentity()
+    meta = await load_metadata(store, thread_id)
+    if meta.spawned_by is None:
+        return AgentIdentity(agent_id=meta.agent or None)
     root, seen = meta.spawned_by, {thread_id}
     while root not in seen:
         seen.add(root)
-        above = await _meta(store, root)
-        root = above.spawned_by if above is not None and above.spawned_by is not None else root
+        # A parent that is gone is the root.
+        with suppress(ThreadNotFound):
+            root = (await load_metadata(store, root)).spawned_by or root
     return AgentIdentity(session_id=root, agent_id=thread_id, agent_type=await _find_name(store, meta.spawned_by, thread_id))
 
 
@@ -270,14 +268,3 @@ async def _find_name(store: ThreadStore, parent: str, child: str) -> str | None:
     except ThreadNotFound:
         return None
     return next((edge.name for edge in edges if edge.child == child and edge.name), None)
-
-
-async def _meta(store: ThreadStore, thread_id: str) -> MetaBody | None:
-    """Return what a thread was made as; None where it is gone."""
-    try:
-        row = await store.get(thread_id)
-    except ThreadNotFound:
-        return None
-    for record in await store.read(Span(thread_id=thread_id, start=row.start, stop=row.start + 1), kinds={RecordKind.META}):
-        return read_body(record, MetaBody)
-    return None

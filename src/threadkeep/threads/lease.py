@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from threadkeep.errors import StoreBusy, StoreClosed, StoreError
+from threadkeep.errors import StoreBusy, StoreClosed, StoreError, TurnRunning, TurnTakenOver
 from threadkeep.threads.backend import ThreadBackend
 
 LEASE_MS = 120_000
@@ -108,3 +108,51 @@ async def hold_lease(backend: ThreadBackend, key: str) -> AsyncIterator[Lease | 
     finally:
         # Shielded: otherwise a cancelled worker would block the next one for a whole term.
         await asyncio.shield(lease.give_back())
+
+
+# Long enough for a failover and for clocks that differ by seconds, short enough to wait for where a host was killed.
+TURN_LEASE_MS = 20_000
+TURN_RENEWAL_S = TURN_LEASE_MS / 4_000
+# Who has not given it back by then, nor let it run out, is alive.
+TURN_PATIENCE_S = TURN_LEASE_MS / 1_000
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.5
+
+
+class TurnLease:
+    """The right to run a thread's turns. If its host dies, the lease runs out."""
+
+    def __init__(self, backend: ThreadBackend, thread_id: str) -> None:
+        self._thread_id = thread_id
+        self._lease = Lease(backend, f"turn:{thread_id}", term_ms=TURN_LEASE_MS, renewal_s=TURN_RENEWAL_S)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lease.is_lost
+
+    async def take(self) -> None:
+        """Take the lease, waiting for as long as a dead host's lease would last.
+
+        Raises:
+            TurnRunning: Another host runs a turn.
+        """
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + TURN_PATIENCE_S, FIRST_PAUSE_S
+        while not await self._lease.take():
+            if loop.time() >= until:
+                raise TurnRunning(self._thread_id)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def check(self) -> None:
+        """Return if the lease is still ours; a suspended or disconnected host may have lost it.
+
+        Raises:
+            TurnTakenOver: Another host has it.
+        """
+        if not await self._lease.is_held():
+            raise TurnTakenOver(self._thread_id)
+
+    async def give_back(self) -> None:
+        """Release the lease. If the store cannot be reached, it runs out by itself."""
+        await self._lease.give_back()
