@@ -1,4 +1,4 @@
-"""Many agents who write to each other, all in one store: is every message heard, once and in order, and how fast?
+"""Measures many agents who write to each other in one store: is every message delivered once and in order, and how fast?
 
 `python -m benchmarks.agents --agents 1000 --messages 100000` runs it at full size in a temporary file. All agents run their
 turns at the same time, so mail arrives while its reader works; nobody waits for anybody.
@@ -84,7 +84,7 @@ class _Run:
 async def run_exchange(
     file: Path, *, agents: int, messages: int, seed: int = 7, say: Callable[[str], None] = lambda text: None
 ) -> Exchange:
-    """Let `agents` exchange `messages` in the store at `file`, until nothing waits, and read back what each of them heard."""
+    """Let `agents` exchange `messages` in the store at `file`, until no mail waits, and read back what each received."""
     async with Threadkeep(Config(store=str(file))) as tk:
         threads = await asyncio.gather(*(tk.thread(f"agent-{number:04d}", dialect=DIALECT) for number in range(agents)))
         shares = [messages // agents + (number < messages % agents) for number in range(agents)]
@@ -118,7 +118,7 @@ async def run_exchange(
 async def read_heard_mail(thread: Thread) -> list[tuple[str, str]]:
     """Return what an agent's history has of others' messages: their ids and its own, in the order they stand there.
 
-    The words are compared with the mail they came in: what is counted as heard is what was sent.
+    The words are compared with the mail they came in: what is counted as received is what was sent.
     """
     records = await thread.records()
     sent = {record.ordinal: body for record in records if isinstance(body := read_mail_record(record), MailBody)}
@@ -137,7 +137,7 @@ def read_text(raw: bytes) -> str:
 
 
 def _count_disordered(letters: Sequence[tuple[str, str]]) -> int:
-    """Return how many messages one agent heard from another before an older one; ids of one sender count down."""
+    """Return how many messages one agent received from another before an older one; ids of one sender count down."""
     by_pair: dict[tuple[str, str], list[str]] = {}
     for name, reader in letters:
         by_pair.setdefault((name.partition(":")[0], reader), []).append(name)

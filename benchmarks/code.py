@@ -1,4 +1,4 @@
-"""Which code made a number: a version says too little while the code is being changed."""
+"""Names the code that produced a number by a digest of its source."""
 
 from __future__ import annotations
 

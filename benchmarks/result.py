@@ -1,4 +1,4 @@
-"""What a benchmark found: figures as measured, and the targets they are held against."""
+"""A benchmark's result: figures, and the targets they are compared with."""
 
 from __future__ import annotations
 

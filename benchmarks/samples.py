@@ -1,4 +1,4 @@
-"""Samples taken in rounds, and what is said of them."""
+"""Takes samples in rounds and sums them up."""
 
 from __future__ import annotations
 

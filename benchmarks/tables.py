@@ -1,4 +1,4 @@
-"""A run as people read it: every figure beside the others', every target beside what was found."""
+"""The tables and target lines of a result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Table:
 
 
 def list_facts(result: Result) -> list[str]:
-    """Return where and with whom it was measured, a line each."""
+    """Return the machine and the contenders, a line each."""
     at = result.machine
     lines = [
         f"{at.processor}, {at.cores} cores, {at.system}, {at.python}, SQLite {at.sqlite}",
@@ -66,7 +66,7 @@ def list_targets(targets: Sequence[Target]) -> list[tuple[str, str, str, str]]:
 
 
 def _build_rows(figures: Sequence[Figure], *, columns: Sequence[str], by_name: bool) -> list[list[str]]:
-    """Return one row a measure; a value that nobody has is a dash."""
+    """Return one row a measure; a missing value is a dash."""
     lines: dict[str, dict[str, str]] = {}
     for figure in figures:
         length = f" {figure.size:,}" if by_name and figure.size is not None else ""

@@ -1,4 +1,4 @@
-"""What is said of many answers: how many are right, how many do harm, and what is left of what the baseline knew."""
+"""Sums up the answers of a run: how many are right, how many do harm, and how much of the baseline is retained."""
 
 from __future__ import annotations
 

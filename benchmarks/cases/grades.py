@@ -1,4 +1,4 @@
-"""What an answer is worth, by rare-critical retention's rules: right or wrong, known or not, and whether it would do harm."""
+"""Grades an answer: right or wrong, known or not, harmful or not."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _of_short_answer(probe: Probe, answer: dict[str, Any]) -> Score:
     assert probe.case is not None
     if not _says(answer):
         return UNREADABLE
-    # Before abstention: whoever says it right and doubts it still has it right.
+    # Before abstention: a right answer with a doubt is still right.
     if normal(answer.get("answer")) in {normal(accepted) for accepted in probe.case.accepted}:
         return Score(score=1.0, verdict="pass")
     if _abstains(answer):

@@ -1,4 +1,4 @@
-"""The lab: a store and a folder of its own, where threads are prepared once and forked for every question.
+"""Prepares threads in a store and a folder of their own, and forks one for every question.
 
 Nothing outside it is read or written: no configuration, no hooks, no store of a user.
 """
@@ -41,7 +41,7 @@ class Stretch:
 
 
 class Lab:
-    """Prepares threads and asks about them. `summariser` is whom compactions ask; nobody, if None."""
+    """Prepares threads and asks about them. `summariser` is the model that compactions ask, if any."""
 
     def __init__(self, tk: Threadkeep, *, reader: Reader, summariser: Model | None, target: str) -> None:
         self._tk = tk

@@ -1,4 +1,4 @@
-"""The manifest: sessions as recipes, and cases with the place in a session each of them comes from.
+"""Loads the manifest: sessions as recipes, and cases with the place in a session they come from.
 
 A file a session, in TOML. Unknown keys, missing ones and values of another kind are refused, with the file and the key.
 """

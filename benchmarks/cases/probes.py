@@ -1,4 +1,4 @@
-"""What a reader is shown: a question, its options in an order that comes from the seed, and how to answer. Never the answer."""
+"""Builds a probe from a case: the question, its options in an order drawn from the seed, and how to answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run has found so far, a line each, so that one that was broken off goes on where it was."""
+"""Keeps the results of a run, one line each, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from threadkeep.errors import BadInput
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True, tag="prepared"):
-    """A thread that is ready to be asked: what was compacted, by whom, in which phase, and what it came to.
+    """A thread that is ready for questions: what was compacted, by which strategy, in which phase, with which result.
 
     `took` is the strategy that was taken; `refused` why there was no compaction where one was wanted.
     """

@@ -1,4 +1,4 @@
-"""From a recipe to a session: the turns it tells, the work it shows when a hop ends, and noise that is the same every time."""
+"""Builds a session from its recipe: turns, the work in hand at each hop, and the same noise for every variant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run over the cases: every variant of every session, hop by hop, each thread prepared once and asked in forks."""
+"""Runs the cases: every variant of every session, hop by hop, each thread prepared once and asked in forks."""
 
 from __future__ import annotations
 

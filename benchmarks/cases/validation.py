@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, sentence by sentence. A case that could be answered without its session is wrong too."""
+"""Finds what is wrong with a manifest. A case that can be answered without its session is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread that grows in memory: the records a store would hold, and the windows they amount to."""
+"""Grows a thread in memory: the records a store would hold, and the windows made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks compaction`: one long span, a little on a long thread, memory, and many compactions in a row."""
+"""`python -m benchmarks compaction`: times a long span, a little new text on a long thread, and memory."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _measure_span(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say:
 
 
 def _measure_new(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: Say) -> None:
-    """Each round compacts a stretch nobody has seen."""
+    """Each round compacts a new stretch."""
     say(f"{plan.new_tokens:,} new tokens on a thread of {plan.span_tokens:,}, compacted every {plan.new_tokens:,}")
     thread = grown(dialect, plan.span_tokens, seed=seed, compact_every=plan.new_tokens)
     turns = session_turns(seed=seed + 2)

@@ -1,4 +1,4 @@
-"""The steps that are timed, and the plain pass over the same bytes they are timed against."""
+"""The timed steps of a compaction, and the plain pass over the same bytes they are compared with."""
 
 from __future__ import annotations
 

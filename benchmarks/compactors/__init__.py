@@ -1,1 +1,1 @@
-"""Other people's compactors beside threadkeep: each in its own interpreter, fed the same sessions and the same summariser."""
+"""Other compactors next to threadkeep: each in its own interpreter, with the same sessions and the same summarisers."""

@@ -42,7 +42,7 @@ class Compactor(Protocol):
     def window(self, messages: list[Message], budget: int) -> list[Message]:
         """Return what takes the place of `messages`, the last window and what came since, in at most `budget` tokens.
 
-        The budget is the same for whoever takes part in a hop. What each makes of it is its own: it is asked for, not enforced.
+        The budget is the same for every compactor in a hop. It is asked for, not enforced.
         """
         ...
 
@@ -83,7 +83,7 @@ COMPACTORS = {
 
 
 class Session:
-    """What a compactor has for one session: whom to ask, a folder of its own, and servers that end with it."""
+    """What a compactor gets for one session: a model to ask, a folder of its own, and servers that end with it."""
 
     def __init__(self, say: Say, *, has_model: bool) -> None:
         self._say = say
@@ -93,7 +93,7 @@ class Session:
         self.folder = Path(self.ends.enter_context(TemporaryDirectory(prefix="threadkeep-host-")))
 
     def ask(self, prompt: str, *, instruction: str | None = None) -> str:
-        """Ask whoever drives this for a summary, or with an `instruction`, the prompt's end, for what changes; return it."""
+        """Ask the driving process for a summary or, with an `instruction` at the prompt's end, for changes; return it."""
         with self._one_question:
             self._say({"ask": prompt} if instruction is None else {"ask": prompt, "instruction": instruction})
             answer: str = json.loads(sys.stdin.readline())["answer"]
@@ -106,7 +106,7 @@ class Session:
 
     @cached_property
     def model(self) -> str | None:
-        """The model that threadkeep's compactions ask, as a person writes it; None where they are to ask nobody."""
+        """The model that threadkeep's compactions ask, as a user writes it; None for no model."""
         if not self._has_model:
             return None
 
@@ -156,7 +156,7 @@ def main(name: str) -> None:
 
 def _converse(entry: Entry, say: Say, worker: ThreadPoolExecutor) -> None:
     playing: _Playing | None = None
-    # Also where nobody listens any more, a session takes its folder and servers along.
+    # A session removes its folder and servers also when the other side is gone.
     try:
         for line in sys.stdin:
             told = json.loads(line)
@@ -166,7 +166,7 @@ def _converse(entry: Entry, say: Say, worker: ThreadPoolExecutor) -> None:
                 continue
             assert playing is not None
             hop = worker.submit(playing.hop, told["new"], told["budget"])
-            # Whatever a peer raises is its failure, told as such; the window stays what it was.
+            # Any error of a peer is reported as its failure; the window stays what it was.
             if error := hop.exception():
                 say({"failed": f"{type(error).__name__}: {error}"[:500]})
             else:

@@ -1,4 +1,4 @@
-"""Every host's own compactor, and threadkeep through that host: who they are, and a table of them alone."""
+"""Compares every host's own compactor with threadkeep in that host, in a table of their own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class HostRow:
 
 
 def list_host_peers(named: Sequence[Named]) -> list[Named]:
-    """Return every host's compactor and threadkeep through it, then whoever else was named.
+    """Return every host's compactor and threadkeep in it, then the others that were named.
 
     Each is looked for in the interpreter it was named with, else in its host's, else in this one.
     """

@@ -1,4 +1,4 @@
-"""Everyone who takes part beside threadkeep: who was named, who is there, and an arm for each."""
+"""The compactors that take part beside threadkeep, and an arm of the retention benchmark for each."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PeerArm:
         return [note for note in self._key if note.text not in before and note.value not in gone]
 
     def _pieces(self, message: dict[str, Any], moment: Moment) -> list[Piece]:
-        """Return what a message is to whoever reads it; a state that was joined to a person's words is two pieces."""
+        """Return how a reader takes a message; a state that was joined to a person's words is two pieces."""
         dialect = moment.dialect
         piece = make_piece(dialect.parse(message), dialect=dialect)
         content = message.get("content")

@@ -1,4 +1,4 @@
-"""A driver at work in a process of its own, in whichever interpreter has its peer."""
+"""Runs a compactor's driver in a process of its own, in the interpreter that has the compactor."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class PeerProcess:
         return window
 
     def _start(self) -> None:
-        # It is told nothing of ours: no key, no configuration of the user's.
+        # It gets no key and no configuration of the user.
         environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
         self._stderr = TemporaryFile(prefix="threadkeep-peer-")  # noqa: SIM115  # closed when the process is stopped
         try:
@@ -124,7 +124,7 @@ class PeerProcess:
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
-        """End the process where it takes too long: then nothing is heard of it any more, and nothing waits to be read."""
+        """End the process where it takes too long; nothing is read from it afterwards."""
 
         def late(process: subprocess.Popen[str]) -> None:
             self._late = True
@@ -141,7 +141,7 @@ class PeerProcess:
                 timer.join()
 
     def _tell(self, told: dict[str, Any]) -> None:
-        """Say something; where nobody listens any more, that is heard in place of the answer."""
+        """Send a message; if the process is gone, the next answer says so."""
         if self._process is None or self._end is not None:
             return
         assert self._process.stdin is not None
@@ -178,7 +178,7 @@ class PeerProcess:
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None
-            # It ends by itself where nobody speaks to it any more, and takes its folder and servers along.
+            # It ends by itself when its input closes, and removes its folder and servers.
             with process:
                 with suppress(BrokenPipeError):
                     process.stdin.close()

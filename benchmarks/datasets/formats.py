@@ -1,4 +1,4 @@
-"""LoCoMo, LongMemEval and BEAM as one form: messages in order, and questions with the messages that answer them.
+"""Reads LoCoMo, LongMemEval and BEAM into one form: messages in order, and questions with their evidence.
 
 Each loader takes what its makers publish. A file that is another is refused with what was missing.
 """

@@ -1,4 +1,4 @@
-"""A conversation recorded, compacted as it grows, and searched with its questions: does recall bring the right messages back?"""
+"""Records a conversation, compacts it as it grows, and checks whether recall finds the evidence for its questions."""
 
 from __future__ import annotations
 

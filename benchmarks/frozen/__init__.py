@@ -1,8 +1,8 @@
-"""A second family of long sessions, other in everything from the first: domains, phrasing, tools, languages, shapes of values.
+"""Generates the frozen family of long sessions: other domains, phrasing, tools, languages and values than the story family.
 
-Frozen. It was written without reading how compaction picks anything up, before anything was measured on it, and nothing of
-compaction or recall may be tuned to it: it answers what the first family, which the library grew up with, cannot. A test holds
-the digest of what it generates; whoever changes it says why, and that figures from before and after cannot be compared.
+It was written without reading how compaction works and before anything was measured on it. Do not tune compaction or recall to
+it: threadkeep was developed on the story family, so only this one is blind. A test holds the digest of the generated sessions. If
+you must change them, say why; figures from before and after cannot be compared.
 """
 
 from __future__ import annotations

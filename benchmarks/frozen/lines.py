@@ -1,4 +1,4 @@
-"""The lines of the family as they stand in its files. Frozen: see the package's docstring."""
+"""Loads the lines of the family from its files. Frozen: see the package's docstring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How users of this family put a message together: several things in one breath, pastes, pages with a rule in the middle.
+"""Builds the messages of users in this family: several requests at once, pastes, pages with a rule in the middle. Frozen.
 
 Frozen: see the package's docstring.
 """

@@ -1,4 +1,4 @@
-"""The shapes of planted values: what people and tools really name, from a bare number to a sentence in quotes.
+"""The shapes of planted values, from a bare number to a sentence in quotes. Frozen: see the package's docstring.
 
 Frozen: see the package's docstring.
 """

@@ -1,4 +1,4 @@
-"""Values that mean one thing each, and text that is kept free of them. Frozen: see the package's docstring."""
+"""Draws values that mean one thing each, and keeps generated text free of them. Frozen: see the package's docstring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work between what matters: files, logs, tables, test runs, builds. Frozen: see the package's docstring."""
+"""Generates the ordinary work of a session: files, logs, tables, test runs, builds. Frozen: see the package's docstring."""
 
 from __future__ import annotations
 

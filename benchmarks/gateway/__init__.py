@@ -1,1 +1,1 @@
-"""What the gateway adds to a request, beside a bare pass-through and beside other proxies, in one run."""
+"""Measures what the gateway adds to a request, next to a bare pass-through and other proxies."""

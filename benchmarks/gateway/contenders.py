@@ -1,4 +1,4 @@
-"""Who takes part, each in a process of its own on loopback."""
+"""The proxies under test, each in a process of its own on loopback."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def running(proxy: Proxy, *, upstream: str, folder: Path) -> AsyncIterator
 
 
 def free_port() -> int:
-    """Return a port that nobody listened on a moment ago."""
+    """Return a port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

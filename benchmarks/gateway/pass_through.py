@@ -1,4 +1,4 @@
-"""A pass-through with nothing in it: `python -m benchmarks.gateway.pass_through PORT UPSTREAM`.
+"""A pass-through that does nothing else: `python -m benchmarks.gateway.pass_through PORT UPSTREAM`.
 
 The same server and client as the gateway's, and no thought about what passes: the floor that any such gateway stands on.
 """

@@ -32,7 +32,7 @@ Message = dict[str, Any]
 
 
 class Conversation:
-    """One conversation: a body of about `size` bytes that nobody else sends, and every later one a turn longer."""
+    """One conversation: a unique body of about `size` bytes, and every later one a turn longer."""
 
     def __init__(self, size: int, *, seed: int, model: str = "bench") -> None:
         self._model = model

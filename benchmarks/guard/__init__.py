@@ -1,1 +1,1 @@
-"""`python -m benchmarks guard`: counts that depend on no machine, held against those that were committed."""
+"""`python -m benchmarks guard`: counts that do not depend on the machine, compared with the committed ones."""

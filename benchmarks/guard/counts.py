@@ -1,4 +1,4 @@
-"""The counts: facts kept and stale, window tokens, model calls, cases answered, statements an operation, rows and bytes kept."""
+"""The counts: facts kept and stale, window tokens, model calls, cases answered, statements, rows and bytes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`python -m benchmarks report`: every measure in one run, and the design's whole table with what was found beside each bound."""
+"""`python -m benchmarks report`: every measure in one run, and the design's targets next to the results."""

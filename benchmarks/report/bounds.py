@@ -1,4 +1,4 @@
-"""The design's table of bounds, and what a run found for each: met, missed, not told by a run this short, or not run."""
+"""The design's targets, and the result of a run for each: met, missed, not told (the run was too short), or not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as Markdown: where it was measured, the design's table, then every part with all that was found."""
+"""Renders the report as Markdown: where it was measured, the table of targets, then every part with all its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a number comes from: the machine, the packages beside threadkeep, and the code that was measured."""
+"""Describes where a number comes from: the machine, the packages next to threadkeep, and the measured code."""
 
 from __future__ import annotations
 

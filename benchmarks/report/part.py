@@ -1,4 +1,4 @@
-"""One part of the report as it is kept: how it was measured, what was found, and everything behind it."""
+"""One part of a report as a file: how it was measured, its results, and the data behind them."""
 
 from __future__ import annotations
 

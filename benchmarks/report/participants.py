@@ -1,4 +1,4 @@
-"""Whose compactors stand beside threadkeep's in a report: everyone's that is installed, and whoever was named."""
+"""Chooses the compactors of a report: every installed one, and those the user named."""
 
 from __future__ import annotations
 

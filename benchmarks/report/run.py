@@ -1,4 +1,4 @@
-"""The parts of a report, each measured by what its own command runs; one that cannot be run says why and stops nobody."""
+"""Measures the parts of a report; a part that cannot run gives its reason, and the others still run."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def measure(name: str, plan: Plan, *, asked: Asked, say: Say) -> Part:
 
 
 def _load() -> list[str]:
-    """Return how busy the machine is, where that is told: a clock tells of the neighbours too."""
+    """Return how busy the machine is, where the system says so."""
     return [f"load when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"] if hasattr(os, "getloadavg") else []
 
 

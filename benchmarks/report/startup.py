@@ -1,4 +1,4 @@
-"""How long it takes until threadkeep is there: the import of the library, and the command line's own help."""
+"""Times the start of threadkeep: importing the library, and the command line's help."""
 
 from __future__ import annotations
 

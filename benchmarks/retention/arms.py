@@ -1,4 +1,4 @@
-"""What stands beside the library: each makes a window of the size `extractive` has from the same history.
+"""The ways to make a window that are compared with threadkeep, each of the size that `extractive` reached.
 
 `none` and `full` are the floor and the ceiling and have no size to keep to. Arms that summarise remember their last text.
 """
@@ -150,7 +150,7 @@ STATELESS: Mapping[str, Callable[[Moment], list[Piece]]] = {
     "user messages only": _user_messages,
 }
 SUMMARISING: Mapping[str, Callable[..., Arm]] = {"handoff layout": HandoffLayout, "whole-block rewrite": WholeBlockRewrite}
-# The library's own, by the summariser each asks; None asks nobody.
+# threadkeep's own arms, by the summariser each asks; None asks no model.
 LIBRARY: Mapping[str, str | None] = {EXTRACTIVE: None, **{f"{SESSION}, {name}": name for name in SUMMARISERS}}
 
 

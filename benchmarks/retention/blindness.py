@@ -1,4 +1,4 @@
-"""What makes a question blind, and a value exactly there: two tests that everything else rests on."""
+"""Two checks that the benchmark rests on: a question does not hold its answer, and a value stands in a text exactly."""
 
 from __future__ import annotations
 

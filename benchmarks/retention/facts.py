@@ -1,4 +1,4 @@
-"""What is planted in a session beside the story's demands: facts that only tools said, one-offs, late constraints."""
+"""The facts planted in a session next to the story's demands: values that only tools print, one-off remarks, late constraints."""
 
 from __future__ import annotations
 

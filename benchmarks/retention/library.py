@@ -1,4 +1,4 @@
-"""The library's own arms: threads that are recorded and compacted as any host would do it."""
+"""threadkeep's own arms: threads recorded and compacted as any host would do it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LibraryArm:
 async def list_library_arms(tk: Threadkeep, *, beside: Threadkeep, dialect: str, seed: int) -> list[LibraryArm]:
     """Return the library's arms, each with a new thread; `extractive` comes first, the only one in `tk`.
 
-    The others share a store of their own: nobody searches it, so its index costs nothing.
+    The others share a store of their own that is never searched, so its index costs nothing.
     """
     return [
         LibraryArm(

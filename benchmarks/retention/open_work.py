@@ -1,4 +1,4 @@
-"""What is under way when a session is compacted: the file in hand, the next step, what blocks it, the command that shows it."""
+"""The work in hand when a session is compacted: the file, the next step, the blocker, and the command that shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session with facts in it, cut into hops: what happens between two compactions."""
+"""A session with planted facts, divided into hops, each of which ends with a compaction."""
 
 from __future__ import annotations
 

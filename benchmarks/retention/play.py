@@ -1,4 +1,4 @@
-"""One session, played through the library and beside it: recorded turn by turn, compacted at every hop, judged at some."""
+"""Plays one session: records it turn by turn, compacts it at every hop, and judges every arm's window."""
 
 from __future__ import annotations
 

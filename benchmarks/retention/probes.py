@@ -1,4 +1,4 @@
-"""Single-choice questions with the answer in another place every time: blind, balanced, and the same for every arm."""
+"""Single-choice questions with the answer in another place every time, the same for every arm."""
 
 from __future__ import annotations
 

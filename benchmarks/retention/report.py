@@ -1,4 +1,4 @@
-"""A run as people read it: every arm beside the others, every kind of fact by itself, nothing left out."""
+"""The tables of a retention run: all arms, every kind of fact."""
 
 from __future__ import annotations
 

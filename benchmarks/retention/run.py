@@ -1,4 +1,4 @@
-"""`python -m benchmarks retention`: how much is measured, and the run."""
+"""`python -m benchmarks retention`: the plans and the run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def run_retention(
     folder: Path | None = None,
     more: Callable[[int], Sequence[tuple[str, Arm]]] | None = None,
 ) -> Retained:
-    """Play every session of the plan, in a temporary folder that is gone afterwards; `say` is told what comes next.
+    """Play every session of the plan, in a temporary folder that is gone afterwards; `say` reports progress.
 
     The first session has the seed `seed`, the next ones the numbers after it.
 

@@ -1,4 +1,4 @@
-"""The first family: a long session of the demo's story with more facts planted in it."""
+"""The story family: a long session of the story with more facts planted in it."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ INDEX_HEAD = "The user's messages in what follows the state, by number:\n"
 
 
 class SummarisingModel:
-    """`threadkeep.llm.Model` around a summariser. Before each compaction it is told what a perfect reader would note down."""
+    """`threadkeep.llm.Model` around a summariser. Before each compaction it is given the notes of a perfect reader."""
 
     def __init__(self, name: str, summarise: Summariser, *, dialect: str, seed: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""What was counted, cell by cell, and what is said of many cells."""
+"""Counts results cell by cell, and computes shares and intervals from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The design's bounds on what is kept, beside what was found; and the two controls without which no figure means anything."""
+"""The design's targets for retention compared with a run, and the two controls that give the figures a meaning."""
 
 from __future__ import annotations
 

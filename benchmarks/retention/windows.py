@@ -1,4 +1,4 @@
-"""A window as a question is judged by it: what it tells that holds, in which order, and the work it shows."""
+"""Reads a window the way a question is judged: the text that holds, its order, the work it shows. No model reads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BETWEEN = "\n\x00\n"
 
 
 class Place(StrEnum):
-    """What a piece of a window is to whoever reads it."""
+    """How a reader takes a piece of a window."""
 
     PERSON = "a person's message"
     STATE = "a state of five sections"
@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A text that is told to hold: a line of the state or of a summary, or a person's message.
+    """A text that holds: a line of the state or of a summary, or a person's message.
 
     `at` is its place in reading order. A state tells messages in the order they were said; lines of a summary have one place.
     """

@@ -1,4 +1,4 @@
-"""One neutral turn, in the wire language of each of the three dialects."""
+"""Renders one neutral turn in each of the three dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appending: one row at a time, one turn at a time, and sixty-four writers at once, everyone with the same rows."""
+"""Times appends: one row at a time, one turn at a time, and sixty-four writers at once, with the same rows for everyone."""
 
 from __future__ import annotations
 

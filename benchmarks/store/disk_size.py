@@ -1,4 +1,4 @@
-"""What a thread takes on disk after many compactions, beside the JSON of its items."""
+"""Measures the disk size of a thread after many compactions, compared with the JSON of its items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of very different lengths that end alike: the same window behind a thousand records and behind a million."""
+"""Builds threads of very different lengths that end alike: the same window after a thousand records and after a million."""
 
 from __future__ import annotations
 

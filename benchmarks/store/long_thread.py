@@ -1,4 +1,4 @@
-"""What a thread's length costs: resuming, appending, forking, taking back, finding it again."""
+"""Measures what a thread's length costs: resume, append, fork, rollback and lookup."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def _rolled_back(thread: Thread, items: Sequence[Mapping[str, object]], nu
 
 
 async def measure_lookup(grown: Mapping[int, Grown], found: Found, *, rounds: int) -> None:
-    """Time finding a history that was sent before, grown by a few items, and one that nobody ever sent."""
+    """Time finding a history that was sent before, grown by a few items, and one that was never sent."""
     known: dict[int, Sampler] = {}
     unknown: dict[int, Sampler] = {}
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Who takes part: threadkeep's store, SQLite with nothing around it, and the stores of other frameworks where installed.
+"""The stores under test: threadkeep's, plain SQLite, and those of other frameworks where installed.
 
 Each is brought to the same durability: a write-ahead log, and an fsync before a commit returns. A framework is imported
 when it is opened and not before; threadkeep needs none of them.

@@ -14,7 +14,7 @@ from threadkeep.client import Config, Threadkeep
 def peak_bytes() -> int:
     """Return the most memory this program ever held.
 
-    Linux keeps the mark of whoever started a process in its `ru_maxrss`; the status file has that of the program alone.
+    On Linux a process inherits its parent's peak in `ru_maxrss`; the status file has the program's own.
     """
     status = Path("/proc/self/status")
     if status.exists() and (found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))):

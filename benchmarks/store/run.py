@@ -1,4 +1,4 @@
-"""`python -m benchmarks store`: the store beside SQLite itself and beside the stores of others, in one run."""
+"""`python -m benchmarks store`: threadkeep's store next to SQLite and other stores, in one run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FULL = Plan(
 
 
 async def run_store(plan: Plan, *, seed: int, say: Callable[[str], None], folder: Path | None = None) -> Result:
-    """Measure everything, in a temporary folder that is gone afterwards; `say` is told what comes next.
+    """Measure everything, in a temporary folder that is gone afterwards; `say` reports progress.
 
     Args:
         folder: Where the temporary folder is made; the disk under it is the one measured.

@@ -95,7 +95,7 @@ async def run_server(plan: Plan, *, url: str, seed: int, say: Callable[[str], No
 
 
 def _now_and_then(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return what passes on the newest of what it is told, not oftener than a person wants to read."""
+    """Return a reporter that passes on the newest text, only as often as a person wants to read."""
     told_at = time.monotonic()
 
     def maybe(text: str) -> None:

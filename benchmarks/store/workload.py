@@ -1,4 +1,4 @@
-"""The rows every contender is given: items of the demo's long session, drawn once and the same for all."""
+"""The rows that every store is given: items of the story, drawn once and the same for all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Row:
 class Workload:
     """Turns of items without end. The same seed gives the same bytes.
 
-    The turns of a few sessions are told over and over with ids, calls and opaque reasoning of their own each time, so that
+    The turns of a few sessions are repeated with ids, calls and opaque reasoning of their own each time, so that
     nearly every body is a new one: a store that keeps equal bodies once has no advantage that a real thread would not give.
     """
 

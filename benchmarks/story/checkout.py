@@ -1,4 +1,4 @@
-"""The checkout the agent works in: files that stay the same until they are edited, and real diffs of those edits."""
+"""The checkout the agent works in: files that stay the same until edited, and real diffs of the edits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which demands a session makes, with which values, said when; and how their values are kept out of all other text."""
+"""Chooses the demands of a session, their values and turns, and keeps the values out of all other text."""
 
 from __future__ import annotations
 

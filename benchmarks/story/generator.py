@@ -1,4 +1,4 @@
-"""The long session: episodes played one after another, with the user's demands woven into what they ask for."""
+"""Generates the long session: episodes one after another, with the user's demands in their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a user's message is put together: the request, what else they say beside it, and what they paste."""
+"""Builds a user's message: the request, their other remarks, and pasted logs."""
 
 from __future__ import annotations
 

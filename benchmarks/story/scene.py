@@ -1,4 +1,4 @@
-"""What a tool call of the story can see: the checkout, what the turn is about, and chance."""
+"""The context of a tool call: the checkout, the subject of the turn, and the random generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of step the story knows, under the word its episodes use for it."""
+"""Every kind of step the story knows, under the word its recipes use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invented world of quillback: its nouns, places, people, files, and values of the shapes its logs are full of."""
+"""The invented world of quillback: nouns, places, people, and the shapes of values its logs are full of."""
 
 from __future__ import annotations
 

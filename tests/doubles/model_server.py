@@ -1,4 +1,4 @@
-"""A model's server that sends what a test wrote down, byte for byte, whatever wire language that is.
+"""A model's server that sends scripted replies byte for byte, in any wire language.
 
 `ModelServer` stands on the loopback interface in the test's own event loop. Like `ScriptedProvider`, which knows the Responses
 API and its rules, it is strict: a request without a reply and a reply without a request fail the test. This one knows nothing of

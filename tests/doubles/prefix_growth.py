@@ -1,4 +1,4 @@
-"""Whether what a provider is sent only grows: promise 8, checked on any recorded run.
+"""Checks promise 8 on any recorded run: the prompt a provider receives only grows.
 
 Between two checkpoints each request begins with everything an earlier one held. A checkpoint moves the prefix once: the first
 request that carries its state. Where nothing new was said, the next checkpoint has the same state: its first request is then at

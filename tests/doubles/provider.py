@@ -1,4 +1,4 @@
-"""A provider that says what a test wrote down, over the real wire.
+"""A provider that gives scripted replies over the real wire.
 
 `ScriptedProvider` serves the OpenAI Responses, Chat Completions and Anthropic Messages APIs on the loopback interface from the
 test's own event loop. It is strict in both directions: a request the script has no reply for, and a reply nobody asked for, fail

@@ -1,4 +1,4 @@
-"""The words a test writes a provider's script in, and the form in which what was asked is kept.
+"""The replies a test writes into a provider's script, and the requests the provider received.
 
 Replies are written once, as items of the Responses API; a provider says them in the language of the request (see
 `tests.doubles.wires`).

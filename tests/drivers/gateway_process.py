@@ -1,4 +1,4 @@
-"""`threadkeep serve` as users run it: a process of its own, that a test may kill."""
+"""Runs `threadkeep serve` as a process of its own that a test may kill."""
 
 from __future__ import annotations
 

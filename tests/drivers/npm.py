@@ -1,4 +1,4 @@
-"""Real clients from npm: the releases tests were written against, pinned here, installed once, kept outside the project."""
+"""Installs real clients from npm once, in the releases the tests were written for, outside the project."""
 
 from __future__ import annotations
 

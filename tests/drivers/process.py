@@ -1,4 +1,4 @@
-"""Other people's programs as child processes: run to their end, and never left behind."""
+"""Runs client programs as child processes to their end, and leaves none behind."""
 
 from __future__ import annotations
 

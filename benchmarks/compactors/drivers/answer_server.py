@@ -1,4 +1,4 @@
-"""A server on loopback that gives scripted answers: a model, or a provider, for whoever insists on asking one over HTTP."""
+"""A server on loopback that gives scripted answers, for compactors that only ask a model over HTTP."""
 
 from __future__ import annotations
 
