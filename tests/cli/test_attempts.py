@@ -14,7 +14,7 @@ from tests.drafting.test_paid_in_vain import HANDOFF
 from tests.histories import said
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.cli.descriptions import describe_bill, format_bill
+from threadkeep.cli.attempts import describe_bill, format_bill
 from threadkeep.cli.output import print_error
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.scripted_model import ScriptedModel, Step, refuses, says
@@ -99,14 +99,6 @@ def test_records_name_a_compaction_that_came_to_nothing(home: Path, cli: Cli, mo
     record = cli("show", "huge", "--records", "--json", "--store", path).json["records"][-1]
     assert (record["ordinal"], record["kind"], record["body"]["outcome"]) == (8, "reply", "nothing_to_compact")
     assert [attempt["strategy"] for attempt in record["body"]["attempts"]] == ["handoff", "extractive"]
-
-
-def test_records_name_what_a_checkpoint_fell_back_from_and_cost(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the line of the checkpoint."""
-    monkeypatch.setenv("COLUMNS", "300")
-    path = stored(home / "fell.db", fell_back("fell"))
-    (line,) = [line for line in cli("show", "fell", "--records", "--store", path).out.splitlines() if " checkpoint " in line]
-    assert "; fell back from handoff; 1 call, $0.1000, 50,000 tokens in, 48,000 of them from the cache, 9 out, " in line
 
 
 def test_a_failure_says_what_was_tried_and_what_it_cost(capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,7 @@ def test_records_left_behind_are_marked(on_store: Cli, store: Path) -> None:
     assert [record["ordinal"] for record in records if not record["live"]] == [16, 17, 18, 19, 20]
     assert records[-1]["kind"] == "rollback"
     told = on_store("show", "ship-it", "--records").out
-    assert "(user)" in told
+    assert "(person)" in told
     assert "5 records in parentheses: taken back by a rollback, still readable" in told
 
 

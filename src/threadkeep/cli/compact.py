@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from threadkeep.cli.descriptions import print_attempts
+from threadkeep.cli.attempts import print_attempts
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.settings import open_existing_store
 from threadkeep.cli.state import comparison_json, describe_omissions, print_comparison

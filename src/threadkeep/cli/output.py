@@ -39,7 +39,7 @@ def print_error(error: ThreadkeepError, *, as_json: bool) -> None:
         answer = {"error": error.code, "message": message, **({"attempts": attempts} if attempts else {})}
         print(escape_json(msgspec.json.encode(answer)).decode("utf-8"), file=sys.stderr)
     elif attempts:
-        from threadkeep.cli.descriptions import describe_attempt
+        from threadkeep.cli.attempts import describe_attempt
 
         for attempt in attempts:
             print(f"  tried {clean_line(describe_attempt(attempt))}", file=sys.stderr)

@@ -10,18 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from threadkeep.cli.descriptions import (
-    BILL_COLUMNS,
-    describe_item,
-    describe_record,
-    format_bill,
-    name_author,
-    name_record,
-)
+from threadkeep.cli.attempts import BILL_COLUMNS, format_bill
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.settings import open_existing_store
 from threadkeep.cli.show_plot import show_plot
-from threadkeep.cli.show_tree import find_title, show_tree
+from threadkeep.cli.show_tree import show_tree
 from threadkeep.cli.state import HEADINGS, print_entries, show_state
 from threadkeep.cli.text import format_age, format_count, format_share, format_time
 from threadkeep.client import Thread, Threadkeep, Window
@@ -30,11 +23,25 @@ from threadkeep.compaction.failed_attempts import InVain, newest_in_vain
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import Attempt, Checkpoint, EntryKind, LivePath, WindowEntry, sum_attempts
 from threadkeep.threads.reader import load_live_path, read_body
+from threadkeep.viewer.record_lines import Line, describe_item, describe_record
+from threadkeep.viewer.thread_list import find_title
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Row, Screen
 
 CHECKPOINTS_SHOWN = 8
+# By the tone of a line.
+STYLES = {
+    "person": "bold green",
+    "model": "",
+    "call": "cyan",
+    "output": "dim",
+    "turn": "dim",
+    "aside": "dim",
+    "note": "yellow",
+    "change": "yellow",
+    "checkpoint": "bold magenta",
+}
 # Enough to recognise the session; `--state` lists all entries.
 ENTRIES_SHOWN = {Section.OBJECTIVE: 3, Section.ACTIVE: 5, Section.INACTIVE: 2, Section.HANDOFF: 3, Section.EVIDENCE: 0}
 
@@ -89,18 +96,14 @@ async def _show_window(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None
     screen.write_table([">record", "what", ">tokens", "text"], rows)
 
 
-def _window_row(thread: Thread, entry: WindowEntry) -> list[Part]:
+def _window_row(thread: Thread, entry: WindowEntry) -> Row:
     record: Part = (f"#{entry.source.ordinal}" if entry.source else "", "dim")
-    view = thread.dialect.view(entry.item)
-    names: dict[EntryKind, Part] = {
-        EntryKind.STATE: ("session state", "bold magenta"),
-        EntryKind.STUB: ("stub", "dim"),
-        EntryKind.START: ("session start", "magenta"),
-    }
-    text: Part = describe_item(view, entry.item.raw)
+    line = describe_item(thread.dialect.view(entry.item), raw=entry.item.raw)
     if entry.kind is EntryKind.STATE:
-        text = ("the state of the newest checkpoint; `show --state` lists it", "dim")
-    return [record, names.get(entry.kind) or name_author(view), f"{entry.tokens:,}", text]
+        line = Line.make("session state", "the state of the newest checkpoint; `show --state` lists it", "checkpoint")
+    elif entry.kind in (EntryKind.STUB, EntryKind.START):
+        line = Line.make("stub" if entry.kind is EntryKind.STUB else "session start", line.text, "aside")
+    return [record, (line.who, STYLES[line.tone]), f"{entry.tokens:,}", line.text]
 
 
 async def _show_records(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
@@ -118,16 +121,15 @@ async def _show_records(tk: Threadkeep, thread: Thread, *, as_json: bool) -> Non
         screen.write((f"{format_count(abandoned, 'record')} in parentheses: taken back by a rollback, still readable", "dim"))
 
 
-def _record_row(thread: Thread, record: Record, *, is_live: bool) -> list[Part]:
-    name, text = name_record(record, thread.dialect), describe_record(record, thread.dialect)
-    bare_name = name if isinstance(name, str) else name[0]
+def _record_row(thread: Thread, record: Record, *, is_live: bool) -> Row:
+    line = describe_record(record, thread.dialect)
     return [
         (f"#{record.ordinal}", "" if is_live else "dim strike"),
         (format_time(record.at_ms), "dim"),
         f"{record.turn}",
-        name if is_live else (f"({bare_name})", "dim"),
+        (line.who, STYLES[line.tone]) if is_live else (f"({line.who})", "dim"),
         f"{record.tokens:,}" if record.tokens else "",
-        text if is_live else (text, "dim"),
+        (line.text, "" if is_live else "dim"),
     ]
 
 

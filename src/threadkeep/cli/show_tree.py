@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.client.threadkeep import EVERY
-from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.threads import TurnBody
+from threadkeep.store import ThreadRow, ThreadStore
 from threadkeep.threads.agents import Edge, find_spawner, list_children
-from threadkeep.threads.reader import load_metadata, read_body
+from threadkeep.viewer.thread_list import find_title
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Screen
@@ -43,23 +42,6 @@ async def show_tree(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
         print_json({"thread": thread.id, "threads": [_relative_json(relative, title) for relative, title in tree]})
     else:
         _print_tree(open_screen(), tree, here=thread.id)
-
-
-async def find_title(store: ThreadStore, row: ThreadRow) -> str:
-    """Return a thread's own title, else the first line a person said in it, else in the thread it was forked from.
-
-    Empty where that line was erased or cannot be read.
-    """
-    if title := (await load_metadata(store, row.id)).title:
-        return title
-    while True:
-        own = Span(thread_id=row.id, start=row.start, stop=row.next)
-        for record in await store.read(own, kinds={RecordKind.TURN}, limit=1):
-            turn = read_body(record, TurnBody)
-            return turn.preview if turn else ""
-        if row.parent is None:
-            return ""
-        row = await store.get(row.parent)
 
 
 def _relative_json(relative: Relative, title: str) -> dict[str, object]:
