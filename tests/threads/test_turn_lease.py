@@ -134,7 +134,7 @@ class AskedClock:
 
 async def test_a_lease_is_renewed_while_its_turn_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that takes longer to answer than a lease lasts does not cost the host its turn."""
-    monkeypatch.setattr(turn_lease, "RENEWAL_S", 0.0)
+    monkeypatch.setattr(turn_lease, "TURN_RENEWAL_S", 0.0)
     monkeypatch.setattr(turn_lease, "TURN_PATIENCE_S", 0.0)
     clock = AskedClock()
     async with Threadkeep(Config(store="memory:"), clock=clock) as tk:
