@@ -1,7 +1,7 @@
-"""Claude Code transcripts: rows that name their parent, sub-agents beside or within the file, boundaries of compactions.
+"""Reads Claude Code transcripts: rows that name their parent, sub-agents, compaction boundaries.
 
-A row's message is the item, byte for byte. Rows are written in the order they happened: one whose parent is not the newest
-row takes the conversation back to that parent. What a row says besides its message is kept as a note where it says anything.
+A row's message is the item, byte for byte. A row whose parent is not the newest row takes the conversation back to that
+parent. Other content of a row is kept as a note.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step
 
 ISSUER = "claude-code"
 DIALECT = MESSAGES.name
-# What a row is called, where it stands and who ran it; all of it is in the thread already, or about the client's process.
+# Fields that the thread has already, or that are about the client's process.
 ROUTING = frozenset(
     {
         "parentUuid",
@@ -87,7 +87,7 @@ class ClaudeCodeReader:
         return self._emit((), lane=self._lane or self._make_main_lane()) if self._held else []
 
     def _emit(self, steps: Iterable[Step], *, lane: Lane | None = None) -> list[Step]:
-        """Return the steps, behind a change of lane where there is one; hold them until it is known whose they are."""
+        """Return the steps, after a change of lane if needed; hold them until their lane is known."""
         lane = lane or self._lane or (self._make_main_lane() if self._session or len(self._held) >= HELD_LINES else None)
         if lane is None:
             self._held.extend(steps)
@@ -104,7 +104,7 @@ class ClaudeCodeReader:
         return self._lanes.setdefault("", Lane(thread_id=name, dialect=DIALECT))
 
     def _find_lane(self, row: Row, uuid: str) -> Lane:
-        """Return the lane of a row: the session's own, its sub-agent's file's, or that of the sidechain it continues."""
+        """Return the lane of a row: the session's, the sub-agent's, or that of the sidechain it continues."""
         if not is_true(row, "isSidechain"):
             return self._make_main_lane()
         parent = self._lanes.get(get_text(row, "parentUuid"))
@@ -119,11 +119,11 @@ class ClaudeCodeReader:
         return Lane(thread_id=name, dialect=DIALECT, agent=agent or f"side-{make_short_digest(uuid.encode())}")
 
     def _read_loose_row(self, line: bytes, row: Row) -> list[Step]:
-        """Return the steps of a row that stands outside the tree: a title, a mode, a snapshot."""
+        """Return the steps of a row outside the tree: a title, a mode, a snapshot."""
         steps: list[Step] = [Note(body=line, at_ms=get_time_ms(row))]
         kind = get_text(row, "type")
         title = get_text(row, TITLES.get(kind, ""))
-        # Summaries of other sessions stand in this file too; its own name one of its rows as the last.
+        # The file has summaries of other sessions too; its own names one of its rows as the last.
         if title and (kind != "summary" or get_text(row, "leafUuid") in self._lanes):
             steps.append(Titled(title=title))
         return steps
@@ -134,7 +134,7 @@ class ClaudeCodeReader:
         parent = get_text(row, "parentUuid") or get_text(row, "logicalParentUuid")
         if parent:
             return [GoTo(key=parent, at_ms=get_time_ms(row))]
-        # Rows about the client itself have no parent either, and take nothing back.
+        # Rows about the client have no parent either.
         return [GoTo(key=None, at_ms=get_time_ms(row))] if "message" in row else []
 
     def _read_row(self, line: bytes, row: Row, uuid: str) -> list[Step]:
@@ -155,9 +155,9 @@ class ClaudeCodeReader:
         return [*self._add_checkpoint(put, summary=is_true(row, "isCompactSummary")), *rest]
 
     def _add_checkpoint(self, put: PutItem, *, summary: bool) -> list[Step]:
-        """Return a message with the checkpoint that a boundary before it stands for.
+        """Return a message with the checkpoint of a compaction boundary before it.
 
-        What a compaction keeps comes after its summary, whose row comes after the boundary.
+        The summary comes right after the boundary, and before the messages that the compaction kept.
         """
         kept, self._boundary = self._boundary, None
         if summary:
@@ -167,7 +167,7 @@ class ClaudeCodeReader:
         return [put]
 
     def _find_preserved(self, row: Row) -> tuple[str, ...]:
-        """Return the rows a compaction kept, from its head to its tail."""
+        """Return the rows that a compaction kept, in order."""
         data = parse_row(row.get("compactMetadata", b"null")) or {}
         segment = parse_row(data.get("preservedSegment", b"null")) or {}
         head, current = get_text(segment, "headUuid"), get_text(segment, "tailUuid")

@@ -1,7 +1,8 @@
-"""Codex rollouts, of every age: enveloped or bare, legacy or paginated, whole or damaged.
+"""Reads and writes Codex rollouts.
 
-What Codex would send again decides what is an item. Compactions and rollbacks become steps; everything else that a line says
-(metas, turn contexts, world states, events, lines nobody can read) is kept as a note with its exact bytes.
+Reading takes every version: enveloped or bare, legacy or paginated, whole or damaged. What Codex would send again is an item;
+compactions and rollbacks become steps; every other line is kept as a note with its exact bytes. Writing makes a legacy rollout
+that the real CLI resumes, with the original lines where the thread was imported. A compaction is written where its cut is.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from threadkeep.transfer.steps import Base, Compacted, Lane, Note, PutItem, Step
 ISSUER = "codex"
 DIALECT = RESPONSES.name
 ENVELOPE = frozenset({"timestamp", "ordinal", "type", "payload"})
-# Written by Codex and read back as nothing: snapshots of the working tree, marks of a compaction under way, tool lists.
+# Items that Codex does not send: snapshots of the working tree, compaction marks, tool lists.
 NOT_HISTORY = frozenset({"ghost_snapshot", "compaction_trigger", "additional_tools", "other"})
 KNOWN = frozenset(
     {
@@ -86,7 +87,7 @@ class CodexReader:
         return []
 
     def _read_opening(self, line: bytes, row: Row | None) -> list[Step] | None:
-        """Return the steps of the first line where it says whose rollout this is; the lane alone where it does not."""
+        """Return the steps of the first line, which should name the thread; None for any later line."""
         if self._begun:
             return None
         self._begun = True
@@ -106,7 +107,7 @@ class CodexReader:
         return [*steps, *(self._read_bare_line(line, row) if "payload" not in row else _read_envelope(line, row))]
 
     def _read_bare_line(self, line: bytes, row: Row) -> list[Step]:
-        """Return the steps of a line without an envelope: an item of the oldest rollouts, or something else's line."""
+        """Return the steps of a line without an envelope, as in the oldest rollouts."""
         if get_text(row, "type") in BARE_ITEMS and ("call_id" in row or "content" in row or "summary" in row):
             return [_make_item_step(line, row, at=get_time_ms(row))]
         known = self._bare and "record_type" in row
@@ -114,7 +115,7 @@ class CodexReader:
 
 
 def find_base(line: bytes) -> Base | None:
-    """Return the rollout that one begins in whose first line this is; None where it begins by itself."""
+    """Return the base of a rollout by its first line; None if it has none."""
     first = CodexReader().feed(line)
     return first[0].base if first and isinstance(first[0], Lane) else None
 
@@ -126,7 +127,7 @@ def _make_lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
     if base is not None and get_text(base, "thread_id") and (end := get_number(base, "end_ordinal_exclusive")) is not None:
         begins = Base(rollout_id=get_text(base, "thread_id"), end_ordinal=end)
         if begins.rollout_id == name:
-            # A thread that was reverted keeps its id and goes on in a new rollout: two histories, two threads here.
+            # A reverted thread keeps its id in a new rollout; here it becomes a second thread.
             name = f"{name}-{make_short_digest(line)}"
     copied = get_text(meta, "forked_from_id") if begins is None else ""
     source = make_thread_name(copied, prefix="codex", content=line) if copied else None
@@ -174,7 +175,7 @@ def _read_response_item(row: Row, payload: Row, whole: Note) -> list[Step]:
 
 
 def _make_item_step(raw: bytes, fields: Row, *, at: int | None) -> PutItem:
-    # Mail from another agent begins a turn for Codex, though no person wrote it.
+    # For Codex, mail of another agent opens a turn.
     return PutItem(item=Item(raw), at_ms=at, opens_turn=True if get_text(fields, "type") == "agent_message" else None)
 
 
@@ -191,14 +192,14 @@ def _read_compacted(row: Row, payload: Row, whole: Note) -> list[Step]:
         elif get_text(fields, "type") not in NOT_HISTORY:
             layout.append(Item(span))
     rest = join_object({**row, "payload": drop_fields(payload, "replacement_history")})
-    # Where something could not be placed, the line itself is the only record of it.
+    # Keep the whole line if something of it could not be placed.
     steps.append(whole if steps else Note(body=rest, at_ms=whole.at_ms))
     steps.append(Compacted(layout=tuple(layout), issuer=ISSUER, at_ms=whole.at_ms))
     return steps
 
 
 def _read_agent_message(payload: Row, whole: Note) -> list[Step]:
-    """Return the steps of mail in its legacy form, which Codex reads back as an item of its own."""
+    """Return the steps of legacy agent mail, which Codex sends as an item."""
     author, recipient, content = (payload.get(name, b"null") for name in ("author", "recipient", "content"))
     if not isinstance(read_value(author), str) or not isinstance(read_value(recipient), str):
         return [Trouble(text="an inter-agent line without author or recipient"), whole]
@@ -211,7 +212,7 @@ def _read_agent_message(payload: Row, whole: Note) -> list[Step]:
 
 
 CLI_VERSION = "0.150.1"
-# What ties a session to its own files, its parents and its windows; the exported one has none of them.
+# Fields that tie a session to its files, parents and windows; an exported session has none of them.
 OWN = frozenset(
     {
         "id",
@@ -238,7 +239,7 @@ _cwd = re.compile(r"<cwd>([^<]{1,1000})</cwd>")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSession:
-    """What the first line of a rollout says: who, when, and what is known about where."""
+    """The content of a rollout's first line."""
 
     id: str
     at_ms: int
@@ -248,7 +249,7 @@ class RolloutSession:
 
 
 def make_session_id(seed: bytes, *, at_ms: int) -> str:
-    """Return an id of the form Codex gives its threads (a version 7 UUID), the same for the same seed."""
+    """Return a session id as Codex makes them (a version 7 UUID), the same for the same seed."""
     digest = blake2b(seed, digest_size=10).digest()
     raw = (max(0, at_ms) & ((1 << 48) - 1)).to_bytes(6, "big") + digest
     value = int.from_bytes(raw, "big")
@@ -259,7 +260,7 @@ def make_session_id(seed: bytes, *, at_ms: int) -> str:
 
 
 def make_file_name(session: RolloutSession) -> str:
-    """Return what Codex would call the file."""
+    """Return the file name Codex would use."""
     return f"rollout-{_read_time(session.at_ms):%Y-%m-%dT%H-%M-%S}-{session.id}.jsonl"
 
 
@@ -282,22 +283,22 @@ def write_meta(session: RolloutSession) -> bytes:
 
 
 def write_item(item: Item, *, at_ms: int, envelope: Row | None = None) -> bytes:
-    """Return an item as a line; `envelope` is what its line said beside it when it was imported."""
+    """Return an item as a line; `envelope` has the other fields of its imported line."""
     more = {name: span for name, span in (envelope or {}).items() if name not in ("timestamp", "ordinal", "type")}
     return write_line("response_item", item.raw, at_ms=at_ms, more=more)
 
 
 def write_compacted(layout: Iterable[Item], *, text: str, at_ms: int, said: Row | None = None) -> bytes:
-    """Return a compaction as a line; `said` is the payload its line had when it was imported."""
+    """Return a compaction as a line; `said` is the payload of its imported line."""
     kept = {name: span for name, span in (said or {}).items() if name not in WINDOW_IDS}
     payload = {"message": encode_value(text), **kept, "replacement_history": join_list(item.raw for item in layout)}
-    # As many as there are items, or Codex refuses the line; they are about the originals, not about what stands there now.
+    # Codex refuses the line unless there is one entry per item, and these are about the original items.
     payload.pop("replacement_history_metadata", None)
     return write_line("compacted", join_object(payload), at_ms=at_ms)
 
 
 def write_note(note: bytes) -> bytes | None:
-    """Return a note as the line it was; None where it was no line of a rollout, or one that does not hold any more."""
+    """Return a note as a rollout line; None if it was no such line, or no longer applies."""
     row = parse_row(note)
     payload = parse_row(row.get("payload", b"null")) if row is not None else None
     if row is None or payload is None:
@@ -309,7 +310,7 @@ def write_note(note: bytes) -> bytes | None:
 
 
 def write_event(view: View, *, at_ms: int) -> bytes | None:
-    """Return what Codex shows people for a message; None where it shows nothing."""
+    """Return the event line that Codex shows people for a message; None if it shows none."""
     if view.kind is not ItemKind.MESSAGE:
         return None
     shown: dict[str, Any] | None = None
@@ -326,7 +327,7 @@ def write_line(kind: str, payload: bytes, *, at_ms: int, more: Row | None = None
 
 
 def find_working_folder(texts: Sequence[str]) -> str | None:
-    """Return the folder a host named last in what it said about its world."""
+    """Return the working folder that host context named last."""
     found = [match[1].strip() for text in texts for match in _cwd.finditer(text)]
     return found[-1] if found else None
 
@@ -336,5 +337,5 @@ def format_time(at_ms: int) -> str:
 
 
 def _read_time(at_ms: int) -> datetime:
-    # Clocks in transcripts say anything; a rollout needs a year that its reader can write.
+    # Timestamps of transcripts can be anything; stay within the years that can be formatted.
     return datetime.fromtimestamp(min(max(0, at_ms), 253_402_300_799_000) // 1000, UTC)

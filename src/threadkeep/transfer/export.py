@@ -1,4 +1,4 @@
-"""Threads out: as a Codex rollout, as lines, as a document, or as a provider's list."""
+"""Exports threads: as a Codex rollout, JSON lines, a Markdown document, or a provider's list."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def render_turn_heading(number: int) -> str:
 
 
 def render_item(view: View) -> str:
-    """Return an item as a paragraph; what tools were given and gave back in fences that they cannot leave."""
+    """Render an item as Markdown; tool input and output go into fences that their text cannot close."""
     match view.kind:
         case ItemKind.MESSAGE:
             return f"\n**{_name_speaker(view)}**{_render_images(view)}\n\n{view.text.strip()}\n"
@@ -89,7 +89,7 @@ PAGE = 256
 FIRST_NOTES = 8
 CODEX_DIALECT = RESPONSES.name
 
-# A thread may hold what its host told of its world between two versions of what a client sends beside the history.
+# How many `context` records are searched for instructions; baselines come among them.
 CONTEXTS = 64
 
 
@@ -105,12 +105,12 @@ EXPORT_FORMATS: tuple[str, ...] = (*ExportFormat, *DIALECTS)
 
 
 async def export_thread(backend: Backend, thread: Thread, form: str) -> AsyncIterator[bytes]:
-    """Yield a thread's lines, each with its end; `codex` begins with the line that says whose rollout it is.
+    """Yield the lines of an export, each with its line end.
 
-    `jsonl` holds every item of the live path, compacted away or not; a dialect's name the window, as one JSON list.
+    `jsonl` has every item of the live path, compacted or not; a dialect's name exports the window as one JSON list.
 
     Raises:
-        CannotExport: Its items speak another dialect.
+        CannotExport: The thread has another dialect.
     """
     match form:
         case ExportFormat.CODEX:
@@ -130,7 +130,7 @@ async def export_thread(backend: Backend, thread: Thread, form: str) -> AsyncIte
 
 
 async def load_codex_session(backend: Backend, thread: Thread) -> RolloutSession:
-    """Return what an exported rollout says about itself: from the rollout it came from, else from what was recorded."""
+    """Return the session of an exported rollout: from the imported rollout, else from the records."""
     store = backend.store
     path = await load_live_path(store, thread.id, whole=True)
     history = await load_history(store, await load_live_path(store, thread.id))
@@ -167,14 +167,14 @@ async def _export_codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
-    """A checkpoint that counts, and where what it replaced ends."""
+    """A checkpoint that counts, and its cut."""
 
     record: Record
     cut: int
 
 
 async def _find_cuts(store: ThreadStore, path: LivePath, *, newest: Record | None) -> list[_Cut]:
-    """Return the checkpoints to be written, in the order of their cuts; one whose cut lies behind a later one's says nothing."""
+    """Return the checkpoints to write, in the order of their cuts, without those that a later one covers."""
     if newest is None:
         return []
     kinds = {RecordKind.CHECKPOINT, RecordKind.UNDO}
@@ -190,7 +190,7 @@ async def _find_cuts(store: ThreadStore, path: LivePath, *, newest: Record | Non
 
 
 class _RolloutWriter:
-    """Turns records into lines. An item waits for the note that may say more about its line."""
+    """Turns records into lines. An item waits for the note with the other fields of its imported line."""
 
     def __init__(self, store: ThreadStore, dialect: Dialect, *, events: bool) -> None:
         self._store = store
@@ -218,7 +218,7 @@ class _RolloutWriter:
         return [*self.flush(), *([line] if line else [])]
 
     def flush(self, *, envelope: Row | None = None) -> list[bytes]:
-        """Return the item that was waiting, with the event people are shown for it where no rollout had said it."""
+        """Return the lines of the waiting item, with the event for people if the thread was not imported."""
         record, self._waiting = self._waiting, None
         if record is None:
             return []
@@ -228,17 +228,17 @@ class _RolloutWriter:
         return [*lines, *([event] if event else [])]
 
     async def write_cut(self, cut: _Cut) -> list[bytes]:
-        # Without spans, a window is what its checkpoint placed.
+        # Without spans, the history is the checkpoint's layout.
         placed = await load_history(self._store, LivePath(spans=(), checkpoint=cut.record, whole=False))
         text = next((self._dialect.view(entry.item).text for entry in placed.entries if entry.kind is EntryKind.STATE), "")
-        # Its own line, where it was imported, stood right before it.
+        # An imported compaction's line was right before it.
         said, self._said = (self._said if cut.cut == cut.record.ordinal else None), None
         line = write_compacted(placed.items, text=text, at_ms=cut.record.at_ms, said=said)
         return [*self.flush(), line]
 
 
 async def _read_records(store: ThreadStore, path: LivePath) -> AsyncIterator[Record]:
-    """Yield the records of a path, oldest first; of an erased item whose call is still half there, what stands in its place."""
+    """Yield the records of a path, oldest first, with placeholders for erased halves of calls."""
     stand_ins = await _load_placeholders(store, path)
     for span in reversed(path.spans):
         start = span.start
@@ -309,7 +309,7 @@ async def _find_newest(store: ThreadStore, path: LivePath, kind: RecordKind) -> 
 
 
 async def _find_session_meta(store: ThreadStore, path: LivePath) -> Row | None:
-    """Return the payload of the newest `session_meta` that a rollout began with."""
+    """Return the payload of the newest imported `session_meta`."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.NOTE}, limit=FIRST_NOTES):
             row = parse_row(record.body)
@@ -320,7 +320,7 @@ async def _find_session_meta(store: ThreadStore, path: LivePath) -> Row | None:
 
 
 async def _find_instructions(store: ThreadStore, path: LivePath) -> str | None:
-    """Return the instructions a client last sent beside its history, where a gateway saw them."""
+    """Return the newest instructions that a gateway recorded."""
     for span in path.spans:
         for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
             context = read_body(record, ContextBody)

@@ -1,4 +1,4 @@
-"""Files as lines, packed or plain; the one module here that opens anything."""
+"""Reads transcript files as lines, plain or compressed with zstd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from threadkeep.errors import UnreadableTranscript
 
 SQLITE = b"SQLite format 3\0"
 ZSTD = b"\x28\xb5\x2f\xfd"
-# Frames that hold nothing of the content: sixteen magic numbers, and the size of what to pass over.
+# Magic numbers of skippable frames.
 SKIPPED = tuple(number.to_bytes(4, "little") for number in range(0x184D2A50, 0x184D2A60))
 LONGEST_HEADER = 18
 BLOCK_HEADER = 3
@@ -23,10 +23,10 @@ REPEATED = 1
 
 
 def is_cut(path: Path) -> bool:
-    """Whether the file ends within a frame; false where its frames cannot be told, which unpacking it says better.
+    """Whether a compressed file ends within a frame; False if its frames are damaged, which decompressing reports.
 
     Raises:
-        UnreadableTranscript: It cannot be read.
+        UnreadableTranscript: The file cannot be read.
     """
     try:
         with path.open("rb") as stream:
@@ -42,7 +42,7 @@ def is_cut(path: Path) -> bool:
 
 
 def _skip_frame(stream: BinaryIO) -> bool:
-    """Go to the end of a frame; false where the file ends before it is known where that is."""
+    """Skip to the end of a frame; False if the file ends before that."""
     start = stream.tell()
     head = stream.read(LONGEST_HEADER)
     if head[:4] in SKIPPED:
@@ -73,9 +73,9 @@ SAMPLE_CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line without its end. `stop` is where the next one begins; `whole` is false for a last line that has no end yet.
+    """A line without its end. `stop` is the offset of the next line; `whole` is False for a last line without an end.
 
-    `raw` is None for a line beyond the bound.
+    `raw` is None for a line that is too long.
     """
 
     number: int
@@ -94,7 +94,7 @@ def is_packed(path: Path) -> bool:
 
 
 def sample(path: Path) -> bytes:
-    """Return how a file begins, unpacked."""
+    """Return the decompressed beginning of a file."""
     found = bytearray()
     with open_plain(path) as stream:
         try:
@@ -103,17 +103,17 @@ def sample(path: Path) -> bytes:
                 if len(found) >= SAMPLE_BYTES:
                     break
         except UnreadableTranscript:
-            # Damage behind a beginning that can be read is met, and said, where it lies.
+            # Damage further on is reported when it is reached.
             if not found:
                 raise
     return bytes(found)
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a file for reading, unpacked where it is packed.
+    """Open a file for reading, decompressed if needed.
 
     Raises:
-        UnreadableTranscript: It cannot be opened.
+        UnreadableTranscript: The file cannot be opened.
     """
     try:
         packed = is_packed(path)
@@ -127,10 +127,10 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def read_lines(path: Path, *, start: int = 0, number: int = 0) -> Iterator[Line]:
-    """Yield the lines from byte `start` on, counted from `number`.
+    """Yield the lines from byte `start` on; `number` is the number of the line before.
 
     Raises:
-        UnreadableTranscript: The file cannot be read to its end; every line before the damage was yielded.
+        UnreadableTranscript: The file cannot be read to its end; all lines before the damage were yielded.
     """
     with open_plain(path) as stream:
         if start:
@@ -190,10 +190,10 @@ def _read_beginning(path: Path) -> bytes:
 
 
 def read_whole(path: Path, *, limit: int) -> bytes:
-    """Return all of a file, unpacked.
+    """Return the decompressed content of a file.
 
     Raises:
-        UnreadableTranscript: It is larger than `limit`, or not all there.
+        UnreadableTranscript: It is larger than `limit`, or cut off.
     """
     body = bytearray()
     with open_plain(path) as stream:

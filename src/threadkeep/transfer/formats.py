@@ -1,4 +1,8 @@
-"""Recognises the program that wrote a file, and chooses its reader."""
+"""Detects the format of a file, chooses its reader, and reads plain lists of provider items.
+
+A plain list has no name. Its thread is named by how it begins, up to a person's first message: a list that grew is found again,
+and one that begins alike and continues differently becomes a fork.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +102,7 @@ def _find_list(row: Row) -> tuple[str, list[bytes]] | None:
 
 
 def _note_rest(row: Row, name: str) -> list[Step]:
-    """Return what stands beside a list, in one fixed spelling: the same list may come on one line or on many."""
+    """Return a note with the fields beside a list, in one fixed spelling, however the file was formatted."""
     if len(row) <= 1:
         return []
     spelled = drop_fields(row, name)
@@ -142,7 +146,7 @@ FORMATS: tuple[str, ...] = (*Format, *DIALECTS)
 
 
 def detect_lines(lines: Sequence[bytes]) -> str | None:
-    """Return what a file is whose first lines these are; None where nothing in them says."""
+    """Return the format of a file by its first lines; None if unknown."""
     rows = [row for row in (parse_row(line) for line in lines[:SAMPLE_LINES]) if row is not None]
     found = next((kind for row in rows if (kind := _detect_client(row)) is not None), None)
     if found is not None:
@@ -154,7 +158,7 @@ def detect_lines(lines: Sequence[bytes]) -> str | None:
 
 
 def detect_document(body: bytes) -> str | None:
-    """Return the dialect of a whole JSON document; None where it holds no items."""
+    """Return the dialect of a whole JSON document; None if it has no items."""
     spans = split_list(body)
     if spans is None:
         row = parse_row(body)
@@ -193,19 +197,19 @@ def _detect_client(row: Row) -> Format | None:
 
 
 LARGEST_DOCUMENT = 512 << 20
-# What is looked at in a folder; a file that is named is looked at whatever it is called.
+# File names that are imported from a folder; a file given by name may have any.
 ENDINGS = (".jsonl", ".jsonl.zst", ".json", "state.db")
 
 Source = LineReader | Callable[[], Iterator[Step]]
-"""A reader that is fed lines, or a function that yields the steps of a file that is read as a whole."""
+"""A reader of lines, or a function that yields the steps of a whole file."""
 
 
 def choose_source(path: Path, form: str | None) -> Source:
-    """Return what reads `path`, as `form` or, without one, as what stands in it.
+    """Return the reader for `path`, by `form` or else by its content.
 
     Raises:
-        UnknownFormat: Nothing in it says what it is.
-        UnreadableTranscript: It cannot be opened.
+        UnknownFormat: The content has no known format.
+        UnreadableTranscript: The file cannot be opened.
     """
     if form == Format.HERMES or (form is None and is_sqlite(path)):
         return lambda: read_hermes(path)
@@ -243,5 +247,5 @@ def _is_first_cut(lines: list[bytes]) -> bool:
 
 
 def _is_one_value(beginning: bytes) -> bool:
-    """Whether a file looks like one JSON value over several lines: none of its lines is a value by itself."""
+    """Whether a file looks like one JSON value over several lines, none of which is a value by itself."""
     return beginning.lstrip()[:1] == b"{" and not any(parse_row(line) for line in beginning.split(b"\n"))

@@ -1,7 +1,7 @@
-"""Hermes' `state.db`: every session of it, in the `chat` dialect.
+"""Reads Hermes' `state.db`: every session, in the `chat` dialect.
 
-A compaction in place marks the rows it replaces and writes the shorter list behind them; a compaction by rotation ends the
-session and begins a child with the shorter list. Both are checkpoints: what was replaced stays readable before the cut.
+A compaction in place marks the rows it replaces and adds the shorter list; a compaction by rotation ends the session and begins
+a child session with the shorter list. Both become checkpoints.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from threadkeep.transfer.steps import Compacted, Lane, Note, PutItem, Step, Titl
 
 ISSUER = "hermes"
 DIALECT = CHAT.name
-# How Hermes writes content that is no plain text.
+# The prefix of content that is not plain text.
 JSON_CONTENT = "\x00json:"
 SPOKEN = ("tool_call_id", "name")
 IN_ITEM = frozenset({"role", "content", "tool_calls", "tool_call_id", "id", "session_id", "timestamp", "active", "compacted"})
 
 
 def read_hermes(path: Path) -> Iterator[Step]:
-    """Yield the steps of every session, parents before their children; where it cannot be read further, that is said.
+    """Yield the steps of every session, parents first; damage on the way is reported as a step.
 
     Raises:
-        UnreadableTranscript: It has no sessions that could be read.
+        UnreadableTranscript: The database has no readable sessions.
     """
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
@@ -108,7 +108,7 @@ def _read_message(message: dict[str, Any], *, shown: bool) -> Iterator[Step]:
             item[field] = message[field]
     rest = {key: value for key, value in message.items() if key not in IN_ITEM and value is not None}
     if not shown:
-        # Taken back by a person; Hermes hides it and never sends it again.
+        # A message that a person took back; Hermes never sends it again.
         yield Note(body=_encode_json({key: value for key, value in message.items() if value is not None}), at_ms=at)
         return
     yield PutItem(item=Item(_encode_json(item)), at_ms=at)

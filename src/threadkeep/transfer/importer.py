@@ -1,4 +1,4 @@
-"""Imports files and folders, each conversation as a thread; again adds what is new."""
+"""Imports files and folders, one thread per conversation; importing again adds only new items."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from threadkeep.transfer.thread_builder import ThreadBuilder
 
 BATCH_LINES = 128
 BATCH_BYTES = 1 << 20
-# How many rollouts, each begun in the next, are followed back.
+# How many base rollouts are followed back.
 MOST_BASES = 64
 
 Progress = Callable[[Path, int], None]
-"""Told a file, and up to which byte of it was read."""
+"""Called with a file and the number of bytes read so far."""
 
 Signature = tuple[int, int, int]
-"""What changes when a file does: which one it is, its size, when it was written."""
+"""A file's inode, size and modification time."""
 
 Locate = Callable[[str, Path], Path | None]
-"""Returns the file of a rollout that another one, in that file, names."""
+"""Returns the file of a rollout by its id; the path is the file that refers to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedThread:
-    """A thread and what one source holds of it.
+    """A thread of an imported file.
 
-    `records` are the thread's own; `items` those of the source, inherited or own; `added` is how many records were new.
+    `records` counts the thread's own records, `items` the items of the file, and `added` the new records.
     """
 
     id: str
@@ -53,7 +53,7 @@ class ImportedThread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProblem:
-    """Something in a source that could not be taken as what it claims to be. `line` is 0 where no line is to blame."""
+    """Something in a file that could not be read as expected. `line` is 0 if it concerns no single line."""
 
     source: str
     line: int
@@ -76,8 +76,8 @@ class FileImport:
         """Name the file.
 
         Args:
-            growing: Others are still writing it: a last line without its end is left for the next time.
-            within: The rollouts that begin in this one, and are why it is read.
+            growing: The file is still being written: a last line without its end is left for the next run.
+            within: The rollouts that have this one as their base.
         """
         self.path = path
         self._backend = backend
@@ -96,7 +96,7 @@ class FileImport:
         self._packed = False
 
     def restart(self) -> FileImport:
-        """Return the import of the same file from its beginning, with what this one has added so far as its own."""
+        """Return a new import of the same file that keeps this one's count of added records."""
         fresh = FileImport(
             self._backend, self.path, form=self._form, locate=self._locate, growing=self._growing, within=self._within
         )
@@ -106,7 +106,7 @@ class FileImport:
         return fresh
 
     async def can_go_on(self, signature: Signature) -> bool:
-        """Whether the file only grew, and nobody else wrote to its threads."""
+        """Whether the file only grew, and no other writer changed its threads."""
         same_file = self._signature is not None and signature[0] == self._signature[0] and signature[1] >= self._offset
         readable = self._source is not None and not callable(self._source) and not self._packed
         return same_file and readable and all([await landing.is_alone() for landing in self._landings.values()])
@@ -114,13 +114,13 @@ class FileImport:
     async def run(
         self, signature: Signature | None = None, *, progress: Progress | None = None, before_ordinal: int | None = None
     ) -> None:
-        """Read what is new and write it; `before_ordinal` ends at that line of a paginated rollout.
+        """Import what is new; `before_ordinal` stops at that line of a paginated rollout.
 
         Raises:
-            UnreadableTranscript: It cannot be opened, or nothing of it can be read.
-            UnknownFormat: Nothing in it says what it is.
-            OrdinalConflict: Another writer changed a thread of it in a way that this import did not expect.
-            ThreadExists: Another writer created a thread of it.
+            UnreadableTranscript: The file cannot be opened, or nothing of it can be read.
+            UnknownFormat: The content has no known format.
+            OrdinalConflict: Another writer changed a thread of the file.
+            ThreadExists: Another writer created a thread of the file.
         """
         self._signature = signature
         if self._source is None:
@@ -188,7 +188,7 @@ class FileImport:
         return ThreadBuilder(self._backend, lane, origin=await before.origin(), after=before)
 
     async def _import_base(self, base: Base) -> ThreadBuilder | None:
-        """Return where a rollout forked by reference begins: its parent, imported up to that line."""
+        """Import the base of a rollout up to the line where the rollout begins."""
         path = await asyncio.to_thread(self._locate, base.rollout_id, self.path)
         if path is None:
             self._add_problem(f"it begins in rollout {base.rollout_id}, which is not here; import both to have all of it")
@@ -211,10 +211,7 @@ class FileImport:
         return parent._current
 
     def _is_circular(self, path: Path) -> bool:
-        """Whether the rollout in `path` begins, however many rollouts back, in this one: then neither comes before the other.
-
-        Asked of each of them alone, so that it does not matter which is imported first.
-        """
+        """Whether the rollout in `path` has this one among its bases. The answer does not depend on the import order."""
         own, seen = self.path.resolve(), set[Path]()
         current: Path | None = path
         while current is not None and (resolved := current.resolve()) not in seen and len(seen) <= MOST_BASES:
@@ -233,12 +230,12 @@ class FileImport:
             self._problems.append(ImportProblem(source=str(self.path), line=self._line, text=text))
 
     def take_problems(self) -> list[ImportProblem]:
-        """Return what could not be done since this was last asked, in this file and in those it begins in."""
+        """Return the problems since the last call, those of base rollouts included."""
         taken, self._problems = self._problems, []
         return taken
 
     async def list_threads(self) -> list[ImportedThread]:
-        """Return the threads this file is in."""
+        """Return the threads of this file."""
         return [await self._describe_thread(landing) for landing in self._landings.values() if landing.begun]
 
     async def _describe_thread(self, landing: ThreadBuilder) -> ImportedThread:
@@ -254,7 +251,7 @@ class FileImport:
 
 
 def read_signature(path: Path) -> Signature:
-    """Return what will be different once the file is.
+    """Return a signature that changes when the file does.
 
     Raises:
         UnreadableTranscript: There is no such file, or it is a pipe or a device, which cannot be read twice.
@@ -268,10 +265,10 @@ def read_signature(path: Path) -> Signature:
     return known.st_ino, known.st_size, known.st_mtime_ns
 
 
-# Each of a row of rollouts asks for all that are behind it.
+# Cached: every rollout of a chain asks for all of its bases.
 @lru_cache(maxsize=1_024)
 def _find_base_in(path: Path, _: Signature) -> Base | None:
-    """Return where the rollout in a file begins, by its first line."""
+    """Return the base of the rollout in a file, by its first line."""
     try:
         first = next((line.raw for line in read_lines(path) if line.raw is None or line.raw.strip()), None)
     except UnreadableTranscript:
@@ -289,11 +286,11 @@ def _stop_before(lines: Iterator[Line], ordinal: int) -> Iterator[Line]:
 
 
 KEPT_OPEN = 8
-# How often a file is begun anew because others wrote to its threads; each time they got on, so it ends.
+# How often a file is restarted because other writers changed its threads.
 MOST_ATTEMPTS = 32
 CODEX_FOLDERS = ("sessions", "archived_sessions")
 _rollout_id = re.compile(r"([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})\.jsonl(?:\.zst)?$")
-# What a rollout calls another is looked for among file names, so it must be none that leads elsewhere.
+# A rollout id is part of a file name, so it must not contain path characters.
 _plain_name = re.compile(r"[0-9A-Za-z_-]+")
 
 
@@ -310,7 +307,7 @@ class Importer:
         """Name the store, and the format of the files where it is known.
 
         Args:
-            growing: Others are still writing the files: a last line without its end is left for the next time.
+            growing: The files are still being written: a last line without its end is left for the next run.
         """
         self._backend = backend
         self._form = form
@@ -322,15 +319,14 @@ class Importer:
         self._began = False
 
     async def run(self, paths: Iterable[Path], *, progress: Progress | None = None) -> ImportReport:
-        """Import every file of `paths`, folders with all they hold, and return what is new since the last call.
+        """Import all files of `paths`, folders included, and return what is new since the last call.
 
-        Where others are still writing, a file that fails later than in the first call is among the problems, once, and taken up
-        again when it is there.
+        With `growing`, a file that fails after the first call is reported once as a problem and tried again.
 
         Raises:
-            UnreadableTranscript: A file that was named cannot be read.
-            UnknownFormat: Nothing in a file that was named says what it is.
-            OrdinalConflict, ThreadExists: Others wrote to the threads of a file that was named whenever it was tried.
+            UnreadableTranscript: A file given by name cannot be read.
+            UnknownFormat: A file given by name has no known format.
+            OrdinalConflict, ThreadExists: Other writers changed the threads of a file given by name at every attempt.
         """
         named = list(paths)
         files = await asyncio.to_thread(lambda: [path for each in named for path in find_transcripts(each)])
@@ -352,7 +348,7 @@ class Importer:
                 threads.extend(await work.list_threads())
                 problems.extend(work.take_problems())
         self._began = True
-        # What is wrong in a rollout that others begin in is met again with each of them.
+        # Problems of a base are reported by every rollout that has it.
         return ImportReport(threads=tuple(threads), problems=tuple(dict.fromkeys(problems)))
 
     async def _advance(self, path: Path, progress: Progress | None) -> FileImport | None:
@@ -365,14 +361,14 @@ class Importer:
         work = await _run_until_done(work, signature, progress=progress)
         self._read[path] = signature
         if self._growing:
-            # Few files grow at a time; one that is opened anew is read from its beginning, and adds the same.
+            # Few files grow at a time; a file that is not kept open is read again from its beginning.
             self._open[path] = work
             if len(self._open) > KEPT_OPEN:
                 self._open.popitem(last=False)
         return work
 
     def _locate(self, rollout_id: str, near: Path) -> Path | None:
-        """Return the file of a rollout: among those imported, else beside one that refers to it, where Codex keeps them."""
+        """Return the file of a rollout: one that was imported, else one near the file that refers to it."""
         if not _plain_name.fullmatch(rollout_id):
             return None
         known = self._known.get(rollout_id)
@@ -389,7 +385,7 @@ class Importer:
 
 
 async def _run_until_done(work: FileImport, signature: Signature, *, progress: Progress | None) -> FileImport:
-    """Run `work`, begun anew as often as others write to its threads meanwhile; returns the one that came to its end."""
+    """Run `work`, restarting it after each conflict, and return the import that finished."""
     for _ in range(MOST_ATTEMPTS - 1):
         try:
             await work.run(signature, progress=progress)
@@ -402,7 +398,7 @@ async def _run_until_done(work: FileImport, signature: Signature, *, progress: P
 
 
 def find_transcripts(path: Path) -> Sequence[Path]:
-    """Return `path`, or the transcripts of a folder; a packed one beside its plain form is left out."""
+    """Return `path`, or the transcripts of a folder, without compressed copies of plain files."""
     if not path.is_dir():
         return (path,)
     found = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS) and each.is_file()]

@@ -1,8 +1,8 @@
-"""Sessions of the pi coding agent: a line after the other, or a tree of entries.
+"""Reads sessions of the pi coding agent, linear or as a tree of entries.
 
-pi keeps its own form and renders it for each provider. Here a message becomes what pi sends in the `messages` dialect, whose
-blocks are nearest to its own: every text, argument and signature with its exact bytes. What has no place in it (usage, model,
-details) is kept as a note beside it.
+pi has its own format and renders it for each provider. A message becomes what pi sends in the `messages` dialect, which is
+closest to its own: every text, argument and signature with its exact bytes. Other fields (usage, model, details) are kept as a
+note.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BRANCH = ("The following is a summary of a branch that this conversation came ba
 QUIET = frozenset({"thinking_level_change", "model_change", "custom", "label", "session_info"})
 ENTRY = frozenset({"type", "id", "parentId", "timestamp", "message"})
 PLAIN = frozenset({"role", "content", "timestamp", "toolCallId", "isError"})
-# What of each kind of block is in what pi sends.
+# The fields of each kind of block that pi sends.
 SENT = {
     "text": frozenset({"type", "text"}),
     "thinking": frozenset({"type", "thinking", "thinkingSignature"}),
@@ -62,7 +62,7 @@ class PiReader:
             steps = [Lane(thread_id=name, dialect=DIALECT), Trouble(text="it does not begin with a session header")]
         if row is None:
             return [*steps, Trouble(text="not a JSON object"), Note(body=line)]
-        # The oldest sessions name an entry by where it stands among all that can be read.
+        # The oldest sessions name an entry by its index among the readable lines.
         key = get_text(row, "id") or f"#{self._entries}"
         self._entries += 1
         if "parentId" in row and get_text(row, "type") != "session":
@@ -76,7 +76,7 @@ class PiReader:
 def _make_lane(line: bytes, row: Row) -> Lane:
     name = make_thread_name(get_text(row, "id"), prefix="pi", content=line)
     origin = get_text(row, "branchedFrom") or get_text(row, "parentSession")
-    # A branch begins with a copy of the lines of the session it left, whose file is called TIME_ID.jsonl.
+    # A branch begins with a copy of the lines of its origin, whose file is called TIME_ID.jsonl.
     stem = origin.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".jsonl").rsplit("_", 1)[-1]
     source = make_thread_name(stem, prefix="pi", content=line) if stem else None
     return Lane(thread_id=name, dialect=DIALECT, copied_from=source, opening=(Note(body=line, at_ms=get_time_ms(row)),))
@@ -132,7 +132,7 @@ def _read_message(row: Row, key: str, whole: Note) -> list[Step]:
 
 
 def _has_more_to_say(message: Row) -> bool:
-    """Whether a message holds anything in its blocks that what pi sends of it does not, the blocks of a result among them."""
+    """Whether a message's blocks hold anything that pi does not send."""
     blocks = [parse_row(span) for span in split_list(message.get("content", b"null")) or []]
     if len(blocks) > 1 and get_text(message, "role") == "toolResult":
         return True
@@ -140,7 +140,7 @@ def _has_more_to_say(message: Row) -> bool:
 
 
 def _render_message(message: Row) -> Item | None:
-    """Return a message as pi sends it; None where it sends nothing, or where it cannot be read."""
+    """Return a message as pi sends it; None if it sends nothing, or if it cannot be read."""
     content = message.get("content", b"null")
     match get_text(message, "role"):
         case "user" | "custom" | "hookMessage":
@@ -181,7 +181,7 @@ def _render_content(content: bytes, block: Callable[[Row], bytes | None]) -> byt
 
 
 def _render_result(content: bytes) -> bytes | None:
-    """Return what a tool gave back: its text as a string, or its blocks where they are more than text."""
+    """Return a tool's output: a string, or blocks if it has more than text."""
     rows = [parse_row(span) for span in split_list(content) or []]
     if not rows or not all(row is not None and get_text(row, "type") == "text" for row in rows):
         return _render_content(content, _render_block)
@@ -209,7 +209,7 @@ def _render_answer_block(row: Row) -> bytes | None:
 
 
 def _render_command(message: Row) -> str:
-    """Return what a command that a person ran looks like to the model."""
+    """Render a command that a person ran, for the model."""
     output = get_text(message, "output")
     text = f"Ran `{get_text(message, 'command')}`\n" + (f"```\n{output}\n```" if output else "(no output)")
     code = get_number(message, "exitCode")

@@ -1,9 +1,8 @@
-"""Putting records where they belong: found where the store has them, appended from where it does not.
+"""Matches the records of a source with those in the store and appends the rest.
 
-An import reads its source from the beginning each time. Every record it comes to is compared with what the thread holds, by
-digest, in order; what is there is passed, what is new is appended. Where the thread went on differently, the source becomes a
-fork from that very record on. Nothing about a file is remembered: its content decides, and an import that was killed goes on
-where it stopped.
+An import reads its source from the beginning each time. Each record is compared with the thread's, by digest, in order: known
+records are skipped, new ones appended. If the thread continues differently, the source becomes a fork from that record on.
+Nothing about a file is stored; its content decides, and a killed import continues where it stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from threadkeep.transfer.rows import make_short_digest
 PAGE = 512
 BATCH_RECORDS = 512
 BATCH_BYTES = 2 << 20
-# What others write into a thread without changing where it goes; an import looks past it.
+# Records that other writers add without changing the history; the matcher skips them.
 PASSED_OVER = frozenset(
     {
         RecordKind.META,
@@ -41,24 +40,23 @@ Make = Callable[[int], NewRecord]
 
 
 class RecordPlace(NamedTuple):
-    """Where a record is."""
+    """The place of a record."""
 
     thread_id: str
     ordinal: int
 
 
 class Origin(NamedTuple):
-    """Where a thread begins that does not begin by itself."""
+    """The place where a forked thread begins."""
 
     thread_id: str
     at: int
 
 
 class RecordMatcher:
-    """The records of one source in one thread.
+    """Matches the records of one source with one thread.
 
-    `source`, where it is given, is a thread whose records this source repeats first; the track leaves it, as a fork of its own
-    name, where they end to be the same.
+    If `source` is given, it is a thread whose records this source repeats first; where they differ, a fork begins.
     """
 
     def __init__(
@@ -89,7 +87,7 @@ class RecordMatcher:
         self._written = 0
 
     async def put(self, make: Make) -> RecordPlace | None:
-        """Find or append the record that `make` gives for an ordinal; None where none is kept of it."""
+        """Find or append the record that `make` returns for an ordinal; None if the persistence mode drops it."""
         if not self.begun:
             await self._begin()
         while self._rows is not None:
@@ -112,21 +110,21 @@ class RecordMatcher:
         return await self._append(make)
 
     async def find_position(self) -> RecordPlace:
-        """Return where the next record will be, everything before it written."""
+        """Write everything pending and return the place of the next record."""
         if not self.begun:
             await self._begin()
         await self.flush()
         if self._rows is not None:
             row = await self._rows.peek()
-            # Not where the thread ends by now: what others appended meanwhile is still to be compared.
+            # Records that others appended meanwhile must still be compared.
             return RecordPlace(self._rows.thread_id, row.ordinal if row else self._rows.stop)
         return RecordPlace(self.thread_id, self._written)
 
     async def flush(self) -> None:
-        """Write what is pending, but for what another import of the same source wrote meanwhile. Durable when it returns.
+        """Write pending records, except those that another import of the same source wrote. Durable when it returns.
 
         Raises:
-            OrdinalConflict: Another writer appended something else; importing again goes on from there.
+            OrdinalConflict: Another writer appended something else; import again to continue from there.
         """
         while self._pending:
             try:
@@ -138,7 +136,7 @@ class RecordMatcher:
                 self._pending, self._pending_bytes = [], 0
 
     async def _catch_up(self, lost: OrdinalConflict) -> None:
-        """Pass what stands where the pending records belong, if it is those very records."""
+        """Skip pending records that another import has written already."""
         store = self._backend.store
         row = await store.get(self.thread_id)
         span = Span(thread_id=row.id, start=self._written, stop=min(row.next, self._written + len(self._pending)))
@@ -152,12 +150,12 @@ class RecordMatcher:
             self._rows, self._passed = _StoredRows(store, row, start=self._written), None
 
     async def look_again(self) -> None:
-        """Take up what others wrote meanwhile, before more is put."""
+        """Continue after records that others wrote meanwhile."""
         if self.begun and self._rows is None:
             self._written = (await self._backend.store.get(self.thread_id)).next
 
     async def is_alone(self) -> bool:
-        """Whether the thread ends where this track left it."""
+        """Whether no other writer appended to the thread."""
         row = await find_row(self._backend.store, self.thread_id)
         return self._rows is None and row is not None and row.next == self._written
 
@@ -185,7 +183,7 @@ class RecordMatcher:
             self._name = f"{self._name}-{self._dialect.name}"
             own = await find_row(store, self._name)
         source = await find_row(store, self._source) if self._source is not None else None
-        # What a source inherited stands in no line of its own; only one that begins by itself can be followed from its start.
+        # Only a thread without a parent has all its records in its own source.
         if source is not None and source.parent is None and source.dialect == self._dialect.name and _is_fork_of(own, source):
             self._rows = _StoredRows(store, source)
             self.thread_id = source.id
@@ -198,10 +196,7 @@ class RecordMatcher:
         await self._on_own()
 
     async def _begin_alone(self) -> None:
-        """Follow or create the thread that begins by itself.
-
-        One of that name that begins in another thread cannot be followed: what it inherited is in no line of this source.
-        """
+        """Follow or create a thread without a parent; a fork of that name cannot be followed, so another name is tried."""
         suffix = 0
         while True:
             self.thread_id = self._name if suffix == 0 else f"{self._name}-{suffix}"
@@ -216,7 +211,7 @@ class RecordMatcher:
             suffix += 1
 
     async def _end_rows(self) -> None:
-        """Everything stored was found: leave the source, or go on by appending."""
+        """Leave the source thread, or start appending, once all stored records are matched."""
         rows = self._rows
         if rows is None:
             return
@@ -229,7 +224,7 @@ class RecordMatcher:
             self._rows, self._written = None, row.next
 
     async def _fork_at(self, record: NewRecord, *, at: int) -> None:
-        """The stored thread goes on differently from `at` on: become a fork."""
+        """Continue in a fork, because the stored thread differs from `at` on."""
         if self._source is not None:
             await self._leave_source(at=at)
         else:
@@ -241,7 +236,7 @@ class RecordMatcher:
         await self._on_own()
 
     async def _branch(self, name: str, *, parent: str, at: int) -> None:
-        """Go on in the fork of `parent` at `at` that is called `name`, creating it where it is not there."""
+        """Continue in the fork of `parent` at `at` called `name`; create it if needed."""
         self._passed = None
         suffix = 0
         while True:
@@ -259,19 +254,19 @@ class RecordMatcher:
 
 
 def _is_there(record: NewRecord, row: Record) -> bool:
-    """Whether a stored record is the one about to be put; an item is known by what it says, however it is spelled."""
+    """Whether a stored record equals `record`; items are compared by their chain digest, whatever their spelling."""
     if row.kind is not record.kind:
         return False
     return row.digest == digest_body(record.body) if record.chain is None else row.chain == record.chain
 
 
 def _is_fork_of(own: ThreadRow | None, source: ThreadRow) -> bool:
-    """Whether a thread that repeats `source` is, or will be, a fork of it; one that was imported before it stands by itself."""
+    """Whether a thread that repeats `source` is, or will be, its fork; one imported earlier is independent."""
     return own is None or own.parent == source.id
 
 
 class _StoredRows:
-    """A thread's own records behind its first, in order, without their bodies."""
+    """A thread's own records after the first, in order, without bodies."""
 
     def __init__(self, store: ThreadStore, row: ThreadRow, *, start: int | None = None) -> None:
         self.thread_id = row.id
@@ -294,14 +289,14 @@ class _StoredRows:
         self._at += 1
 
     def go_on_to(self, stop: int) -> bool:
-        """Take in what was appended meanwhile; whether anything was."""
+        """Extend to records appended meanwhile; return whether there are any."""
         grown = stop > self.stop
         self.stop = max(stop, self.stop)
         return grown
 
 
 async def find_row(store: ThreadStore, thread_id: str) -> ThreadRow | None:
-    """Return a thread's row, or None where there is no such thread."""
+    """Return a thread's row; None if there is no such thread."""
     try:
         return await store.get(thread_id)
     except ThreadNotFound:

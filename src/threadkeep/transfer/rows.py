@@ -1,4 +1,4 @@
-"""A line of a transcript as the spans it is made of."""
+"""Rows: a line of a transcript as its fields, each with its exact bytes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from threadkeep.threads import check_thread_id
 
 Row = dict[str, bytes]
 
-# Shorter than an id may be: a fork's adds to it.
+# Shorter than a thread id may be: a fork's name adds to it.
 LONGEST_NAME = 90
 
 _odd = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def parse_row(line: bytes) -> Row | None:
-    """Return the fields of a line, or None where it is no JSON object in UTF-8."""
+    """Return the fields of a line; None if it is no JSON object in UTF-8."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -47,22 +47,22 @@ def is_true(row: Row, name: str) -> bool:
 
 
 def drop_fields(row: Row, *names: str) -> bytes:
-    """Return an object with these fields left out, all else with its exact bytes."""
+    """Return an object without these fields, the rest with its exact bytes."""
     return join_object({name: span for name, span in row.items() if name not in names})
 
 
 def join_lines(raw: bytes) -> bytes:
-    """Return JSON on one line: a line end can only stand between its parts, never within a string."""
+    """Return JSON on one line; line ends occur only between its parts, never within a string."""
     return raw.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 def has_more(row: Row, known: Collection[str]) -> bool:
-    """Whether a row says anything in a field that is not among the known ones."""
+    """Whether a row has a field that is not among the known ones."""
     return any(name not in known for name in row)
 
 
 def get_time_ms(row: Row, name: str = "timestamp") -> int | None:
-    """Return a time in milliseconds, written as RFC 3339 or as a number of milliseconds; None where it is neither."""
+    """Return a time in milliseconds, from RFC 3339 or a number of milliseconds; None for anything else."""
     value = read_value(row.get(name, b"null"))
     if isinstance(value, int) and not isinstance(value, bool):
         return value if 0 <= value < 1 << 62 else None
@@ -78,7 +78,7 @@ def get_time_ms(row: Row, name: str = "timestamp") -> int | None:
 
 
 def make_thread_name(text: str, *, prefix: str, content: bytes) -> str:
-    """Return `text` where it can name a thread; else a name made of the content, so that the same content has the same one."""
+    """Return a thread id made of `text`, or else of the content, so that the same content has the same id."""
     try:
         return check_thread_id(_odd.sub("-", text).strip("-._")[:LONGEST_NAME])
     except InvalidThreadId:

@@ -1,7 +1,7 @@
-"""What a foreign transcript comes down to: steps that `thread_builder` writes as records, one after another.
+"""Steps: the common form of imported transcripts, which `thread_builder` writes as records.
 
-A reader takes one line at a time and returns steps; it opens nothing and writes nothing. The same lines give the same steps,
-always: importing again is reading again and finding everything already there.
+A reader takes one line at a time and returns steps. It does no I/O, and the same lines always give the same steps, so that
+importing again finds every record already there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threadkeep.items import Item
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """Where a rollout that was forked by reference begins: before line `end_ordinal` of another one."""
+    """The base of a rollout that was forked by reference: another rollout, up to line `end_ordinal`."""
 
     rollout_id: str
     end_ordinal: int
@@ -22,7 +22,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A line, or what is left of one, that has no home in a thread; kept as it is."""
+    """A line, or the rest of one, that is not history; kept as it is."""
 
     body: bytes
     key: str | None = None
@@ -31,14 +31,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """The steps after this one belong to that thread.
+    """The following steps belong to this thread.
 
     Attributes:
         agent: The sub-agent whose conversation it is.
         copied_from: The thread whose beginning this source repeats, right after `opening`.
         continued_from: The thread at whose end it begins.
-        base: The rollout it begins in, where its own lines are not the whole story.
-        opening: Notes that are the source's own, before anything it shares with another.
+        base: The rollout it begins in, if it was forked by reference.
+        opening: The source's own notes, before anything it shares with another thread.
     """
 
     thread_id: str
@@ -52,7 +52,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutItem:
-    """An item of the history. `key` names it for later steps; `opens_turn` overrules whether a rollback counts it as a turn."""
+    """An item of the history. `key` names it for later steps; `opens_turn` overrides whether rollbacks count it as a turn."""
 
     item: Item
     key: str | None = None
@@ -62,7 +62,7 @@ class PutItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeBack:
-    """The last `turns` turns no longer count."""
+    """A rollback of the last `turns` turns."""
 
     turns: int
     at_ms: int | None = None
@@ -70,7 +70,7 @@ class TakeBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoTo:
-    """What follows comes after the step called `key`; None is the beginning."""
+    """The following steps come after the step named `key`; None is the beginning."""
 
     key: str | None
     at_ms: int | None = None
@@ -78,9 +78,9 @@ class GoTo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """A compaction elsewhere: `layout` stands in place of everything before it, or before the step called `cut`.
+    """A compaction by the client: `layout` replaces everything before it, or before the step named `cut`.
 
-    A position is an item as the client wrote it, or the key of one that came before.
+    A position is an item as the client wrote it, or the key of an earlier one.
     """
 
     layout: tuple[Item | str, ...]
@@ -91,7 +91,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarised:
-    """A compaction of the oldest form: `text` after the newest of what people said, which the line itself does not repeat."""
+    """An old compaction: people's newest messages, which its line does not repeat, then the summary `text`."""
 
     text: str
     issuer: str
@@ -105,7 +105,7 @@ class Titled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Something that could not be taken as what it claims to be."""
+    """A problem with a line of the source."""
 
     text: str
 
@@ -121,5 +121,5 @@ class LineReader(Protocol):
         ...
 
     def finish(self) -> list[Step]:
-        """Return what was held back until the end; more lines may still follow."""
+        """Return steps that were held back; more lines may still follow."""
         ...

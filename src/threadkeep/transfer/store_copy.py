@@ -1,7 +1,7 @@
-"""Carrying a tenant's threads from one store to another: every record as it is, compared when it is there.
+"""Copies a tenant's threads from one store to another, every record as it is.
 
-A chain is keyed per tenant, so the key goes with the threads: the tenant of the target is made with the source's. A copy that was
-cut short goes on where it stopped, and one of a store that is written to meanwhile is brought up to date by copying again.
+Chains are keyed per tenant, so both tenants must have the same key. An interrupted copy continues where it stopped, and copying
+again brings the target up to date.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EVERY = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedThread:
-    """What became of one thread: how many records it has, how many of them are new in the target, how many are tombstones."""
+    """A copied thread: how many records it has, how many of them are new in the target, how many are erased."""
 
     id: str
     records: int
@@ -32,7 +32,7 @@ class CopiedThread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyProgress:
-    """How far a copy has come: which thread, how much of it, and of how many."""
+    """The progress of a copy: the thread, how much of it is done, and its number among all threads."""
 
     thread: str
     done: int
@@ -47,16 +47,15 @@ Told = Callable[[CopyProgress], None]
 async def copy_threads(
     source: FullStore, target: FullStore, *, only: Collection[str] | None = None, told: Told = lambda _: None, at_ms: int
 ) -> list[CopiedThread]:
-    """Copy threads, those they were forked from first, and return what became of each. Durable thread by thread.
+    """Copy threads, parents first, and return a report of each. Durable thread by thread.
 
     Args:
         only: Ids of the threads to copy, with their parents; all, if None.
-        told: Called as it goes.
-        at_ms: When records that were erased in the source are said to be erased in the target.
+        told: Called with the progress.
+        at_ms: The time of erasure for records that are erased in the source.
 
     Raises:
-        BadInput: The tenants have different keys: the target's was there before, and its digests would not be found. Or the two
-            are one store.
+        BadInput: The tenants have different keys, or both are the same store.
         ThreadNotFound: One of `only` is not in the source.
         CopyConflict: A thread of the same id is in the target and is another.
     """
@@ -68,7 +67,7 @@ async def copy_threads(
     if await _is_one_store(source, target, at_ms=at_ms):
         raise BadInput("this is one store, not two; name another to copy to")
     rows = await _choose_threads(source, only)
-    # All of them are made before any is filled: a thread may have been written to long after it was forked.
+    # Create all threads before filling any: a parent may be written to long after it was forked.
     there = {row.id: await _find_or_create(target, row) for row in await _order_parents_first(source, rows)}
     report: list[CopiedThread] = []
     for number, row in enumerate(rows, start=1):
@@ -81,7 +80,7 @@ async def copy_threads(
 
 
 async def _is_one_store(source: FullStore, target: FullStore, *, at_ms: int) -> bool:
-    """Whether what is taken in the target is taken in the source: two addresses may lead to one database."""
+    """Whether both are one database, by a lease that is taken in one and tried in the other."""
     key = f"copy:{secrets.token_hex(16)}"
     await target.acquire(key, holder="target", now_ms=at_ms, ttl_ms=PROBE_MS)
     try:
@@ -97,7 +96,7 @@ async def _is_one_store(source: FullStore, target: FullStore, *, at_ms: int) -> 
 
 
 async def _choose_threads(source: FullStore, only: Collection[str] | None) -> list[ThreadRow]:
-    """Return the threads to copy, the least recently written first: in the target, too, the newest is then the newest."""
+    """Return the threads to copy, the least recently written first, so that the order in the target is the same."""
     every = list(reversed(await source.threads(limit=EVERY)))
     if only is None:
         return every
@@ -106,7 +105,7 @@ async def _choose_threads(source: FullStore, only: Collection[str] | None) -> li
 
 
 async def _order_parents_first(source: FullStore, rows: Sequence[ThreadRow]) -> list[ThreadRow]:
-    """Return threads and those they were forked from, none before the one it was forked from."""
+    """Return threads with their parents, every parent before its forks."""
     order: dict[str, ThreadRow] = {}
     for row in rows:
         line = [row]
@@ -122,7 +121,7 @@ async def _copy(
     copied = erased = 0
     for start in range(row.start, row.next, PAGE):
         span = Span(thread_id=row.id, start=start, stop=min(start + PAGE, row.next))
-        # What is there already is compared by what it is known by; its bytes were compared when they were copied.
+        # Known records are compared without bodies; their bytes were compared when they were copied.
         known = min(span.stop, there) - span.start
         theirs = await target.read(replace(span, stop=span.start + known), bodies=False) if known > 0 else []
         ours = await source.read(span)
@@ -138,7 +137,7 @@ async def _copy(
 
 
 async def _find_or_create(target: FullStore, row: ThreadRow) -> int:
-    """Return how far the target has the thread; it is made there if it is not."""
+    """Return the thread's next ordinal in the target; create the thread if needed."""
     try:
         found = await target.get(row.id)
     except ThreadNotFound:
@@ -165,7 +164,7 @@ def _make_new_record(record: Record) -> NewRecord:
         at_ms=record.at_ms,
         turn=record.turn,
         tokens=record.tokens,
-        # Of what was erased only its digest is left; it stands in for the bytes until it is erased in its turn.
+        # Only the digest of an erased record is left; it stands in for the body until the record is erased here too.
         body=b"erased:" + record.digest if record.erased else record.body,
         target=record.target,
         chain=record.chain,
@@ -175,7 +174,7 @@ def _make_new_record(record: Record) -> NewRecord:
 
 
 async def _erase(target: FullStore, ours: Sequence[Record], theirs: Sequence[Record], *, at_ms: int) -> int:
-    """Make tombstones of what is one in the source, also where an earlier copy did not come to it."""
+    """Erase the records that are erased in the source; return how many there are."""
     gone = {record.ordinal for record in theirs if record.erased}
     wanted = [record.ordinal for record in ours if record.erased and record.ordinal not in gone]
     if wanted:
@@ -184,7 +183,7 @@ async def _erase(target: FullStore, ours: Sequence[Record], theirs: Sequence[Rec
 
 
 async def _prove(target: FullStore, added: Sequence[Record]) -> None:
-    """Read back what was written and hold every byte against its digest in the source."""
+    """Read back what was written and compare it with the digests of the source."""
     if not added:
         return
     span = Span(thread_id=added[0].thread_id, start=added[0].ordinal, stop=added[-1].ordinal + 1)

@@ -195,7 +195,7 @@ def _add_source(entry: LayoutEntry, own: Pointer, *, dialect: Dialect) -> Layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a path ends. `tokens` counts all of it; `hidden` what its checkpoints took out of the window.
+    """The end of a path. `tokens` counts all of it; `hidden` what checkpoints took out of the window.
 
     `turn_start` is where the newest turn began; each turn links to the one before it.
     """
@@ -211,7 +211,7 @@ class Place:
     turn_start: Place | None = None
 
 
-# How many items are remembered to recognise them in a compaction; what is older is repeated there and not pointed at.
+# How many items are remembered, to be referenced by compactions; older ones are repeated there.
 REMEMBERED = 4_096
 
 
@@ -230,7 +230,7 @@ class RecordedItem(NamedTuple):
 
 
 class RecentItems:
-    """The newest items of one lane, found again by their bytes, and by a person's words in whatever form these come back."""
+    """The newest items of one lane, found by their bytes, or by a person's words in any form."""
 
     def __init__(self, *, dialect: Dialect, redact: Callable[[bytes], bytes] | None) -> None:
         self._dialect = dialect
@@ -239,15 +239,15 @@ class RecentItems:
         self._by_words: OrderedDict[bytes, RecordedItem] = OrderedDict()
 
     def remember(self, item: Item, view: View, recorded: RecordedItem) -> None:
-        """Note which record an item has; of equal items the newest counts."""
+        """Remember the record of an item; of equal items the newest counts."""
         _remember(self._by_bytes, digest_body(item.raw), recorded)
         if view.by_person:
             _remember(self._by_words, _digest_words(view), recorded)
 
     def place(self, item: Item, *, issuer: str) -> Placed:
-        """Return an item of a compacted history: the record it repeats where there is one, else its own bytes.
+        """Return the layout position of an item of a compacted history: a reference to its record, else the item itself.
 
-        A person's words that a compaction wrapped anew keep the record they were said in as their source.
+        A person's words in a new form keep their record as the source.
         """
         known = self._by_bytes.get(digest_body(item.raw))
         if known is not None:
@@ -272,7 +272,7 @@ def _digest_words(view: View) -> bytes:
 
 
 class Node(NamedTuple):
-    """A named step: where the path stood before and after it, and its record where it is an item."""
+    """A named step: the path before and after it, and its record if it is an item."""
 
     before: Place
     after: Place
@@ -280,10 +280,10 @@ class Node(NamedTuple):
 
 
 class ThreadBuilder:
-    """Takes the steps of one lane."""
+    """Writes the steps of one lane as records."""
 
     def __init__(self, backend: Backend, lane: Lane, *, origin: Origin | None = None, after: ThreadBuilder | None = None) -> None:
-        """Name the lane, and where it does not begin by itself, the landing it goes on from and the place that has reached."""
+        """Take the lane and, for a fork, its origin and the builder it continues from."""
         self.items = 0
         self.dialect: Dialect = find_dialect(lane.dialect)
         self._backend = backend
@@ -316,16 +316,16 @@ class ThreadBuilder:
         return self._track.begun
 
     def taken_added(self) -> int:
-        """Return how many records were new since this was last asked."""
+        """Return how many records were added since the last call."""
         added, self._track.added = self._track.added, 0
         return added
 
     async def is_alone(self) -> bool:
-        """Whether nobody else wrote to the thread since the last step."""
+        """Whether no other writer changed the thread since the last step."""
         return await self._track.is_alone()
 
     async def take(self, step: Step) -> str | None:
-        """Lay one step down; returns what could not be done as it says, if anything."""
+        """Write one step; return a problem, if there is one."""
         match step:
             case PutItem():
                 await self._add_item(step)
@@ -348,7 +348,7 @@ class ThreadBuilder:
         return None
 
     async def finish(self) -> None:
-        """Write what is pending, and the title. More steps may follow."""
+        """Write pending records and the title. More steps may follow."""
         if not self._track.begun and self._lane.opening:
             await self._track.find_position()
         await self._track.flush()
@@ -359,12 +359,12 @@ class ThreadBuilder:
                 await self._track.look_again()
 
     async def origin(self) -> Origin:
-        """Return the place reached so far as one that another thread may begin at."""
+        """Return the place reached so far, where another thread may begin."""
         put = await self._track.find_position()
         return Origin(put.thread_id, put.ordinal)
 
     async def _open(self) -> None:
-        """The thread is this source's own from here on: what only it says comes first."""
+        """Write the source's own notes, once the thread is its own."""
         for note in self._lane.opening:
             await self._add_note(note)
 
@@ -420,7 +420,7 @@ class ThreadBuilder:
         return put
 
     def _mark_turn(self, view: View, *, before: Place, opens: bool, first: int) -> None:
-        """Note where a turn begins: with what the host said right before it, unless it is the first."""
+        """Remember where a turn begins, host context right before it included (except for the first turn)."""
         if opens:
             start = self._context if self._context is not None and before.turns else replace(before, next=first)
             self._place = replace(self._place, turns=before.turns + 1, turn_start=start)
@@ -499,7 +499,7 @@ class ThreadBuilder:
             self._place = replace(self._place, hidden=here.tokens - made.tokens_after, checkpoint=put.ordinal)
 
     def _place_position(self, position: Item | str, *, issuer: str) -> Placed | None:
-        """Return a position of a compacted history; None where it names what is not in this file."""
+        """Return a position of a compacted history; None if it names an item that is not in this file."""
         if isinstance(position, Item):
             return self._landed.place(position, issuer=issuer)
         node = self._nodes.get(position)
