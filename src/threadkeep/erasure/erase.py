@@ -1,8 +1,8 @@
-"""Erasing on request, complete: the bytes, and everything in the store that was made of them.
+"""Erases records on request, with everything in the store that was made of them.
 
-What a record says is also in the preview of its turn, in the reply it came as, in the words of the search index, in checkpoints
-that were drawn up over it, here and in every fork, and in memories. All of that goes with it; a checkpoint is undone first, so
-that no window is built on it, and a new one is made of what is left. What is kept is a note that it was done, and the digests.
+The text of a record is also in the preview of its turn, in the provider's reply, in the search index, in checkpoints of the
+thread and its forks, and in memories. All of that is erased too. Checkpoints are undone first, so that no window is built on
+them, and new ones are made of what is left. What remains is a note of the erasure, and the digests.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from threadkeep.threads.tombstones import ErasureNote, Half, make_call_placehold
 from threadkeep.threads.writer import update_metadata
 
 EVERY = 10_000_000
-# Kinds whose body quotes what stands in an item of the same turn.
+# Kinds of records that quote items of the same turn.
 QUOTING = frozenset({RecordKind.TURN, RecordKind.REPLY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasurePlan:
-    """What erasing comes to.
+    """What an erasure covers.
 
     Attributes:
-        asked: Ordinals somebody named; all of the thread's, if they named none.
-        ordinals: Those and what quotes them in the thread: previews, replies, and the other half of a call.
-        checkpoints: By thread, the checkpoints that were drawn up over them.
-        torn: By thread, what others hold of a call that goes: copies of it, and halves nothing can stand in for.
-        halves: By thread and ordinal, what goes of calls whose other half stays; something stands in its place from then on.
-        whole: Whether the whole thread goes.
+        asked: The ordinals asked for; all of the thread's, if none were named.
+        ordinals: Those and the records that quote them: previews, replies, and the other half of a call.
+        checkpoints: By thread, the checkpoints made over them.
+        torn: By thread, items of other threads that are erased too: copies of a call, and halves without a placeholder.
+        halves: By thread and ordinal, erased halves of calls whose other half stays; placeholders replace them.
+        whole: Whether the whole thread is erased.
     """
 
     thread: str
@@ -55,7 +55,7 @@ class ErasurePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureReport:
-    """What was done: records that lost their bytes, checkpoints undone and made anew, by thread."""
+    """The result: how many records and checkpoints were erased, and which threads were compacted again."""
 
     thread: str
     records: int
@@ -64,23 +64,23 @@ class ErasureReport:
 
 
 class Recompact(Protocol):
-    """Makes a checkpoint of what is left of a thread, without a model.
+    """Compacts what is left of a thread, without a model.
 
     Raises:
-        NothingToCompact: There is too little left for one.
+        NothingToCompact: Too little is left.
     """
 
     async def __call__(self, thread_id: str) -> object: ...
 
 
 async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[int] | None = None) -> ErasurePlan:
-    """Return what has to go with these records of a thread, or with all of them. Changes nothing.
+    """Return what must be erased with these records of a thread, or with all of them. Changes nothing.
 
-    Looks at every thread of the tenant for what was forked from it or continues it.
+    Looks through all threads of the tenant for forks and continuations.
 
     Raises:
         ThreadNotFound: There is no such thread.
-        RecordNotFound: An ordinal is not among its own records.
+        RecordNotFound: An ordinal is not one of its own records.
     """
     row = await backend.store.get(thread_id)
     records = await backend.store.read(Span(thread_id=row.id, start=row.start, stop=row.next))
@@ -99,7 +99,7 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
     for seen in await _find_affected_threads(backend, row, first=min(asked, default=row.next)):
         own = Span(thread_id=seen.id, start=seen.start, stop=seen.next)
         found = await backend.store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
-        # A fork's own are all later than where it began; the thread's own, only those after the first record that goes.
+        # In the thread itself, only checkpoints after the first erased record are affected.
         over = [each.ordinal for each in found if seen.id != row.id or each.ordinal > min(asked, default=0)]
         if over:
             checkpoints[seen.id] = tuple(over)
@@ -122,19 +122,19 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
 
 
 async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: Memories, recompact: Recompact) -> ErasureReport:
-    """Carry a plan out. Every step can be repeated: where it was cut short, erasing again finishes it.
+    """Carry out a plan. Every step can be repeated: erasing again completes an interrupted erasure.
 
     Raises:
-        StoreError: The store could not do all of it; what it says names the rest.
+        StoreError: The store could not erase everything; the error names the rest.
     """
     store, now = backend.store, backend.clock.now_ms()
     undone = await _undo_checkpoints(backend, plan)
     if plan.whole:
         await memories.forget([plan.thread])
     await memories.read_again([*plan.checkpoints, plan.thread])
-    # Noted before it is done: no window is ever without what stands in for a half that is gone.
+    # Write the note first, so that no window ever lacks a placeholder.
     await _note_everywhere(backend, plan, reason=reason)
-    # Who wrote something of it before the note was there is found now; a checkpoint that comes after it is refused.
+    # Plan again for what others wrote before the note; later checkpoints are refused.
     known_now = await plan_erasure(backend, plan.thread, None if plan.whole else plan.asked)
     if not plan.whole and known_now != plan:
         plan = known_now
@@ -144,7 +144,7 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
     erased = await store.erase(plan.thread, plan.ordinals, at_ms=now)
     for thread_id, ordinals in (*plan.checkpoints.items(), *plan.torn.items()):
         erased += await store.erase(thread_id, ordinals, at_ms=now)
-    # Whoever read a thread for the memory before its bytes were gone may have written it down since.
+    # A memory pass may have read the thread before it was erased, and written since.
     await memories.read_again([*plan.checkpoints, plan.thread])
     if plan.whole:
         await update_metadata(backend, plan.thread, title="", archived=True)
@@ -162,13 +162,13 @@ async def erase(backend: Backend, plan: ErasurePlan, *, reason: str, memories: M
 
 
 def _find_anonymous_meta(records: Sequence[Record]) -> set[int]:
-    """Return a thread's first record if it says nothing of anybody: what dialect it speaks and where it was forked."""
+    """Return a thread's first record if it has no title: it then holds only the dialect and the parent."""
     first = read_body(records[0], MetaBody) if records and records[0].kind is RecordKind.META else None
     return {records[0].ordinal} if first is not None and not first.title else set()
 
 
 def _find_done_notes(records: Sequence[Record]) -> set[int]:
-    """Return the notes of erasures that were carried out: they say nothing of anybody, and are the proof that it was done."""
+    """Return the notes of completed erasures: they quote nothing, and prove that it was done."""
     gone = {record.ordinal for record in records if record.erased}
     notes = ((record.ordinal, read_erasure_note(record.body)) for record in records if record.kind is RecordKind.NOTE)
     return {ordinal for ordinal, note in notes if note is not None and note.ordinals and gone.issuperset(note.ordinals)}
@@ -176,12 +176,12 @@ def _find_done_notes(records: Sequence[Record]) -> set[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OtherThread:
-    """What another thread, which sees or continues the one, holds of calls that go.
+    """What a fork or continuation holds of erased calls.
 
     Attributes:
-        torn: Items that go too.
-        orphaned: Calls it holds the output of, which stays.
-        halves: Items that go with theirs because they are the same bytes, and whose other half stays.
+        torn: Items that are erased too.
+        orphaned: Calls whose output stays there.
+        halves: Items erased there because they have the same bytes, whose other half stays.
     """
 
     torn: tuple[int, ...]
@@ -200,7 +200,7 @@ def _examine_other(records: Sequence[Record], calls: Collection[str], *, lost: C
     for ordinal, view in views.items():
         mine = set(calls) & {*view.opens, *view.closes}
         outputs = [(call, Item(bodies[ordinal].body)) for call in view.closes if call in mine]
-        # A call that is here as well is a copy, whoever made it; an output alone answers what was called where this began.
+        # A call that is here too is a copy; an output alone belongs to a call in the original thread.
         alone = bool(outputs) and not mine & opened and make_call_placeholder(outputs, dialect=speaks) is not None
         if alone:
             orphaned |= mine
@@ -215,7 +215,7 @@ def _examine_other(records: Sequence[Record], calls: Collection[str], *, lost: C
 
 
 def _find_halves(lost: Sequence[Record], *, orphaned: Collection[str], dialect: str) -> dict[int, Half]:
-    """Return what goes of calls whose other half does not, here or in a thread that began here."""
+    """Return the erased halves of calls whose other half stays, here or in a fork."""
     views = _view_items(lost, dialect=dialect)
     opened = {call for view in views.values() for call in view.opens}
     closed = {call for view in views.values() for call in view.closes}
@@ -224,11 +224,11 @@ def _find_halves(lost: Sequence[Record], *, orphaned: Collection[str], dialect: 
 
 
 def _add_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: str) -> set[int]:
-    """Return records with what quotes them, and with the other half of each tool call, so that no pair is torn."""
+    """Return records with those that quote them and the other half of each tool call, so that no pair is split."""
     views = _view_items(records, dialect=dialect)
     calls = _collect_calls({ordinal: views[ordinal] for ordinal in asked if ordinal in views})
     going = set(asked) | {ordinal for ordinal, view in views.items() if calls & {*view.opens, *view.closes}}
-    # What a provider compacted by itself stands for everything before it, in words or sealed.
+    # A provider's own compaction covers everything before it.
     going |= {record.ordinal for record in records if record.ordinal > min(asked) and _is_compaction(record)} if asked else set()
     turns = {record.turn for record in records if record.ordinal in going}
     quoting = (record for record in records if record.kind in QUOTING and not is_failed_attempt(record))
@@ -236,7 +236,7 @@ def _add_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: str
 
 
 def _is_compaction(record: Record) -> bool:
-    """Whether a record holds what a provider compacted by itself: in the history, or in an answer nobody sent back yet."""
+    """Whether an item or a reply holds a provider's own compaction."""
     if record.erased or record.kind not in (RecordKind.ITEM, RecordKind.REPLY):
         return False
     reply = read_body(record, ReplyBody) if record.kind is RecordKind.REPLY else None
@@ -255,7 +255,7 @@ def _collect_calls(views: dict[int, View]) -> set[str]:
 
 
 async def _find_affected_threads(backend: Backend, row: ThreadRow, *, first: int) -> list[ThreadRow]:
-    """Return the thread, those forked from it after its record `first`, theirs in turn, and those that continue one of them."""
+    """Return the thread and, recursively, forks that begin after record `first` and threads that continue one of them."""
     rows = await backend.store.threads(limit=EVERY)
     continued = {each.id: (await load_metadata(backend.store, each.id)).continues for each in rows}
     seen, waiting = {row.id: row}, [row]
@@ -270,7 +270,7 @@ async def _find_affected_threads(backend: Backend, row: ThreadRow, *, first: int
 
 
 async def _undo_checkpoints(backend: Backend, plan: ErasurePlan) -> set[str]:
-    """Undo every checkpoint that has to go where a window stands on it, and return the threads where one did."""
+    """Undo the affected checkpoints that windows rest on, and return those threads."""
     undone = set(await _find_affected_windows(backend, plan))
     for thread_id in undone:
         while await _rests_on_checkpoint(backend, thread_id, plan):
@@ -279,7 +279,7 @@ async def _undo_checkpoints(backend: Backend, plan: ErasurePlan) -> set[str]:
 
 
 async def _find_affected_windows(backend: Backend, plan: ErasurePlan) -> list[str]:
-    """Return the threads whose window stands on a checkpoint that has to go: in a fork it may be its parent's."""
+    """Return the threads whose window rests on an affected checkpoint, which in a fork may be its parent's."""
     row = await backend.store.get(plan.thread)
     seen = await _find_affected_threads(backend, row, first=min(plan.asked, default=row.next))
     return [each.id for each in seen if await _rests_on_checkpoint(backend, each.id, plan)]
@@ -291,7 +291,7 @@ async def _rests_on_checkpoint(backend: Backend, thread_id: str, plan: ErasurePl
 
 
 async def _note_everywhere(backend: Backend, plan: ErasurePlan, *, reason: str) -> None:
-    """Write down, in each thread that loses something, what it loses and for whose sake."""
+    """Write an erasure note in each affected thread."""
     for thread_id in dict.fromkeys((plan.thread, *plan.checkpoints, *plan.torn, *plan.halves)):
         is_own = thread_id == plan.thread
         quoted = (*plan.checkpoints.get(thread_id, ()), *plan.torn.get(thread_id, ()))
@@ -314,7 +314,7 @@ async def _append_note(backend: Backend, thread_id: str, body: bytes) -> None:
         try:
             await backend.store.append(thread_id, [note], expected=expected)
         except OrdinalConflict as moved:
-            # It is beside the history: whatever came first, it is as true after it.
+            # The note is outside the history, so it may come after other records.
             expected = moved.actual
         else:
             return

@@ -1,4 +1,4 @@
-"""Everything a store has about a tenant, as files that need no threadkeep to be read."""
+"""Writes everything a store has about a tenant as plain files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AUDIT = "audit.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenOut:
-    """What was written down."""
+    """What was written."""
 
     folder: str
     tenant: str
@@ -38,14 +38,13 @@ class TakenOut:
 
 
 async def take_out(backend: Backend, folder: Path, *, keys: Sequence[str] = ()) -> TakenOut:
-    """Write every record of every thread, one JSON object a line; the memory, as a page and whole; what was done to threads
-    beside talking in them; which keys the tenant has, as `keys` names them; and an index of threads.
+    """Write every record of every thread, one JSON object per line; the memory, as a page and in full; an audit log of
+    checkpoints, undos, rollbacks and erasures; the names of the tenant's `keys`; and an index of threads.
 
-    Bodies that are UTF-8 stand as text, others as base64; what was erased says so. The tenant's own key, which seals its digests,
-    is not among it.
+    UTF-8 bodies are written as text, others as base64; erased records are marked. The tenant's secret key is left out.
 
     Raises:
-        BadInput: The folder is there already, or cannot be made.
+        BadInput: The folder exists already, or cannot be made.
     """
     try:
         await asyncio.to_thread(lambda: (folder / "threads").mkdir(parents=True, mode=0o700))
@@ -97,7 +96,7 @@ async def _write_thread(backend: Backend, row: ThreadRow, folder: Path, counts: 
 
 
 def _describe_act(record: Record) -> dict[str, object] | None:
-    """Return what was done to a thread, by whom and when, if a record tells of such: nothing of what was said in it."""
+    """Return the audit entry of a record, without any content of the thread; None if it is no act."""
     told: dict[str, object] = {"thread": record.thread_id, "ordinal": record.ordinal, "at_ms": record.at_ms}
     match record.kind:
         case RecordKind.NOTE:

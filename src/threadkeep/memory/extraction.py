@@ -1,4 +1,4 @@
-"""What of a thread is worth remembering: found by code, or by a model whose answer code checks."""
+"""Extraction: what is worth remembering of a thread, chosen by code, or by a model whose answer code checks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
 from threadkeep.memory.records import Entry, Kind, make_memory_id
 
-# Any item of any dialect that calls a tool says one of these.
+# Every item that calls a tool, in any dialect, contains one of these.
 SIGNS = (b"call", b"tool")
 USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
 def is_polluting(items: Iterable[Item], patterns: Sequence[str]) -> bool:
-    """Whether one of these items calls a tool of these names, whoever runs it: the client, an MCP server or the provider."""
+    """Whether one of these items calls a tool whose name matches, whether the client, a server or the provider runs it."""
     if not patterns:
         return False
     tools = (name.casefold() for item in items for name in list_called_tools(item))
@@ -28,7 +28,7 @@ def is_polluting(items: Iterable[Item], patterns: Sequence[str]) -> bool:
 
 
 def list_called_tools(item: Item) -> list[str]:
-    """Return the tools an item calls, by name; a provider's own by the name of its call's type."""
+    """Return the names of the tools an item calls; a provider's own tool is named by its call's type."""
     if not any(sign in item.raw for sign in SIGNS):
         return []
     fields = read_object(item.raw) or {}
@@ -46,7 +46,7 @@ def _list_objects(value: object) -> list[dict[str, Any]]:
 
 LONGEST_CHARS = 400
 MOST_ENTRIES = 40
-# What a model is shown of a thread, newest first; whoever says more than this in one thread is heard with the newest of it.
+# How much of a thread a model is shown, the newest statements.
 SHOWN_CHARS = 60_000
 
 Mask = Callable[[str], str]
@@ -54,9 +54,9 @@ Mask = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A statement of a thread. `by_user` says that a person made it; only such a statement can be a rule.
+    """A statement in a thread. Only a person's (`by_user`) can become a rule.
 
-    `binds` says that it may oblige beyond the turn it was made in; without a model nothing else is remembered.
+    `binds` says that it may matter beyond its turn; without a model, only such statements are remembered.
     """
 
     text: str
@@ -76,9 +76,9 @@ class _Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def select_entries(candidates: Sequence[Statement], *, mask: Mask) -> list[Entry]:
-    """Return what is worth remembering, without a model: people's own statements as rules, what the session settled as decisions.
+    """Choose what to remember without a model: people's statements as rules, the session's as decisions.
 
-    Every text passes `mask`, is cut to a bound, and stands once; of too many the newest stay.
+    Every text is masked, shortened, and kept once; of too many, the newest stay.
     """
     found = [
         _make_entry(candidate, candidate.text, "rule" if candidate.by_user else "decision", mask=mask)
@@ -90,7 +90,7 @@ def select_entries(candidates: Sequence[Statement], *, mask: Mask) -> list[Entry
 
 
 def build_prompt(candidates: Sequence[Statement], *, mask: Mask) -> str:
-    """Return what a model is asked: to choose among numbered statements. They are data between marks it cannot close."""
+    """Return the prompt that lets a model choose among numbered statements, which are data inside marks they cannot close."""
     lines: list[str] = []
     room = SHOWN_CHARS
     for number, candidate in reversed(list(enumerate(candidates))):
@@ -114,10 +114,10 @@ Answer with one JSON object and nothing else:
 
 
 def parse_answer(answer: str, candidates: Sequence[Statement], *, model: str, mask: Mask) -> list[Entry]:
-    """Return what a model chose. An entry that rests on no statement is dropped, and a rule no person spoke is but a fact.
+    """Return what a model chose. Entries without a statement are dropped; a rule that no person stated becomes a fact.
 
     Raises:
-        ModelRejected: The answer is not of the form it was asked for.
+        ModelRejected: The answer does not have the form asked for.
     """
     begins, ends = answer.find("{"), answer.rfind("}")
     try:

@@ -1,4 +1,4 @@
-"""A tenant's memory in hand: made by passes over idle threads, shown to models under a cap, cited, edited and forgotten."""
+"""A tenant's memory: run passes, show a summary to models, count citations, search, edit as a page, and forget."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ back, add one and it is kept.
 
 
 def render_page(memories: Sequence[Memory]) -> str:
-    """Return the page, the most useful memories of each kind first. `edit_page` reads it back."""
+    """Render memories as a page, the most useful of each kind first. `edit_page` reads it back."""
     parts = [INTRODUCTION]
     for kind, heading in HEADINGS.items():
         lines = [render_line(memory) for memory in memories if memory.kind == kind]
@@ -52,10 +52,7 @@ def render_page(memories: Sequence[Memory]) -> str:
 
 
 def render_summary(memories: Sequence[Memory], *, tokens: int) -> str:
-    """Return the most useful memories in no more than `tokens`; empty if there is none, or no room for one.
-
-    What is left out is counted in the last line, and found by searching.
-    """
+    """Render the most useful memories in at most `tokens`; empty if none fits. The last line counts the rest."""
     shown: list[str] = []
     for memory in memories:
         longer = [*shown, render_line(memory)]
@@ -91,11 +88,10 @@ KINDS: dict[str, Kind] = {heading.casefold(): kind for kind, heading in HEADINGS
 
 
 def edit_page(snapshot: Snapshot, text: str, *, now_ms: int) -> Snapshot:
-    """Return the memory a page says. A changed or added line is pinned; a line that is gone is not remembered again.
+    """Return the memory after a person edited its page. Changed and new lines are pinned; removed lines never come back.
 
     Raises:
-        BadInput: The page has none of its headings, or a line stands under none of them, names a memory that is not there, or is
-            too long.
+        BadInput: The page has no known heading, or a line has no heading, names an unknown memory, or is too long.
     """
     if not any(map(_is_page_line, text.splitlines())):
         headings = ", ".join((TITLE, *(f"## {name}" for name in HEADINGS.values())))
@@ -145,11 +141,11 @@ KEPT_TEXTS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a model is shown of the memory.
+    """The summary of the memory for a model.
 
     Attributes:
-        pin: Which memory this is, for `Memories.shown_again`; holds nothing of what it says. Empty where there is no memory.
-        text: The summary; empty where nothing is remembered.
+        pin: Identifies the summary for `Memories.shown_again`, without its text; empty if there is no memory.
+        text: The summary; empty if nothing is remembered.
     """
 
     pin: str = ""
@@ -157,7 +153,7 @@ class Summary:
 
 
 class Memories:
-    """A tenant's memory. Apart from transcripts: nothing here changes a thread but the memory's own."""
+    """A tenant's memory. It changes no thread but its own, and the metadata of threads that are shown it."""
 
     def __init__(self, backend: Backend, settings: MemorySettings | None = None) -> None:
         self._backend = backend
@@ -168,10 +164,10 @@ class Memories:
         self._newest: tuple[int, Summary] = (0, Summary())
 
     async def run(self) -> MemoryPass:
-        """Read what is due and consolidate. Any number of workers may do so at once; a thread is one worker's at a time.
+        """Read idle threads and consolidate. Any number of workers may run at once; leases keep each thread to one of them.
 
         Raises:
-            UnknownModel: The model that is to choose cannot be asked; nothing was done.
+            UnknownModel: The configured model cannot be asked; nothing was done.
         """
         return await self._work.run()
 
@@ -179,18 +175,18 @@ class Memories:
         return await self._thread.load()
 
     async def page(self) -> str:
-        """Return everything remembered as a page to read and edit."""
+        """Return all memories as a page to read and edit."""
         return render_page((await self._thread.load()).memories)
 
     async def summary(self) -> str:
-        """Return what a model is shown: the most useful memories, never more than the configured tokens.
+        """Return the summary for a model: the most useful memories within the configured tokens.
 
-        The same bytes until the memory is consolidated anew, edited or taken back; being cited does not change them.
+        The bytes change only when the memory is consolidated, edited or erased, not when memories are cited.
         """
         return (await self.shown()).text
 
     async def shown(self) -> Summary:
-        """Return the summary, and a pin under which the very same one can be had later."""
+        """Return the current summary, with a pin by which `shown_again` returns the same one."""
         length = await self._thread.get_length()
         if self._newest[0] != length:
             newest = await self._thread.load_newest()
@@ -198,10 +194,7 @@ class Memories:
         return self._newest[1]
 
     async def shown_again(self, pin: str) -> Summary | None:
-        """Return the summary a pin stands for, byte for byte; None where the memory it came from was taken back since.
-
-        That is so once a person edited or reset the memory, or something was erased or forgotten: nobody is shown it again.
-        """
+        """Return the summary of a pin, byte for byte; None once a person edited or reset the memory, or something was erased."""
         place = pin.partition(":")[0]
         ordinal = int(place) if place.isdecimal() else -1
         if ordinal < 0 or not await self._thread.is_there(ordinal):
@@ -213,10 +206,10 @@ class Memories:
         return known if known is not None and known.pin == pin else None
 
     async def shown_to(self, thread_id: str) -> Summary:
-        """Return what a thread's model is shown: always what it was shown with its first request, so that its prefix stays.
+        """Return the summary for a thread's model: always the one of its first request, so that its prefix stays.
 
-        A thread that began without memory goes on without; one whose memory was taken back is shown the newest from then on.
-        What is decided for a thread that is still empty is recorded in it, without a word of what it says.
+        A thread that began without memory stays without; if its summary was withdrawn, it gets the newest. The choice is recorded
+        in the thread as a pin, without the text.
 
         Raises:
             ThreadNotFound: There is no such thread.
@@ -233,7 +226,7 @@ class Memories:
         return shown
 
     async def _pin(self, thread_id: str) -> str | None:
-        """Return a thread's pin, or its parent's; empty where nothing was said in it yet, None where it goes without."""
+        """Return a thread's pin, or its parent's; empty for a thread without items, None for one without memory."""
         row = await self._backend.store.get(thread_id)
         own = Span(thread_id=row.id, start=row.start, stop=row.next)
         if row.parent is None and not await self._backend.store.read(own, kinds={RecordKind.ITEM}, limit=1, bodies=False):
@@ -245,15 +238,15 @@ class Memories:
         return pin
 
     async def search(self, query: str, *, limit: int = 10) -> list[Memory]:
-        """Return the memories that share most words with `query`, the most useful first; those the summary leaves out too."""
+        """Return the memories that share most words with `query`, including those the summary leaves out."""
         return find_memories((await self._thread.load()).memories, query, limit=limit)
 
     async def read(self, memory_id: str) -> Memory | None:
-        """Return the memory of that name, as a model cites it; None where there is none."""
+        """Return the memory with this id; None if there is none."""
         return (await self._thread.load()).find(memory_id)
 
     async def cite(self, ids: Sequence[str]) -> list[str]:
-        """Count memories as used and return their names; those that are not there are passed over. Durable when it returns."""
+        """Count memories as used and return their ids; unknown ids are ignored. Durable when it returns."""
         known = await self._thread.load() if ids else MemoryState()
         used = [name for name in dict.fromkeys(ids) if known.find(name) is not None]
         if used:
@@ -261,28 +254,28 @@ class Memories:
         return used
 
     async def cite_in(self, answer: str) -> list[str]:
-        """Count the memories a model's answer cites as `[memory:NAME]`, each once, and return their names."""
+        """Count the memories that an answer cites as `[memory:NAME]`, each once, and return their ids."""
         return await self.cite(find_citations(answer))
 
     async def edit(self, text: str) -> MemoryState:
-        """Take over a page that a person changed. What was taken out of it can no longer be read anywhere in the memory.
+        """Save a page that a person edited. Removed text is erased from the memory.
 
         Raises:
-            BadInput: The page cannot be read as one; nothing was changed.
+            BadInput: It is not a valid page; nothing was changed.
         """
         now = self._backend.clock.now_ms()
         return await self._thread.rewrite(lambda state: edit_page(self._work.make_snapshot(state), text, now_ms=now))
 
     async def forget(self, thread_ids: Sequence[str]) -> MemoryState:
-        """Drop what these threads alone said, and read them no more: they were erased, or hold what nobody should rely on."""
+        """Drop what only these threads said, and never read them again."""
         return await self._thread.rewrite(lambda state: self._work.make_snapshot(state, forget=list(thread_ids)))
 
     async def pollute(self, thread_ids: Sequence[str]) -> MemoryState:
-        """Mark threads as polluted: they read untrusted material, so what they said is dropped and they are read no more."""
+        """Mark threads as polluted by untrusted text: drop what they said, and never read them again."""
         return await self._thread.rewrite(lambda state: self._work.make_snapshot(state, polluted=list(thread_ids)))
 
     async def read_again(self, thread_ids: Sequence[str]) -> MemoryState:
-        """Drop what these threads said, and let the next pass read them anew: something was taken out of them."""
+        """Drop what these threads said and let the next pass read them again, because something in them was erased."""
 
         def made(state: MemoryState) -> Snapshot:
             dropped = self._work.make_snapshot(state, forget=list(thread_ids))
@@ -292,7 +285,7 @@ class Memories:
         return await self._thread.rewrite(made)
 
     async def reset(self) -> MemoryState:
-        """Forget everything, how far threads were read too: the next pass begins anew."""
+        """Forget everything, including how far threads were read."""
         now = self._backend.clock.now_ms()
         return await self._thread.rewrite(lambda _: Snapshot(at_ms=now, memories=[], watermarks={}))
 

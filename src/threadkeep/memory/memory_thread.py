@@ -1,4 +1,4 @@
-"""Where a tenant's memory lives: a thread of notes like any other, so that every store can keep it."""
+"""The thread that holds a tenant's memory, as notes, so that every store can keep it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from threadkeep.store import NewRecord, NewThread, Record, RecordKind, Span, Thr
 from threadkeep.threads import MetaBody, encode_body
 
 MEMORY_THREAD = "threadkeep.memory"
-# Its records are no items; a thread has to have a dialect, and this one's says nothing.
+# A thread needs a dialect; this one has no items.
 DIALECT = DEFAULT.name
 PAGE = 64
 
 
 class MemoryThread:
-    """The records of one tenant's memory. Any number of processes may write; each change is made to what is there."""
+    """The records of a tenant's memory. Any number of processes may write; each change is applied to the current state."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def load(self) -> MemoryState:
-        """Return what is remembered. Reads back to the newest snapshot and no further."""
+        """Return the memory. Reads back to the newest snapshot only."""
         row = await self._find_row()
         return MemoryState() if row is None else await self._load_state(row)
 
     async def load_newest(self) -> tuple[int, Snapshot] | None:
-        """Return the newest snapshot and its ordinal; None where nothing was ever remembered."""
+        """Return the newest snapshot and its ordinal; None if there is none."""
         row = await self._find_row()
         for record in (await self._read_since_snapshot(row))[:1] if row else ():
             said = decode_record(record.body)
@@ -42,18 +42,18 @@ class MemoryThread:
         return None
 
     async def load_at(self, ordinal: int) -> Snapshot | None:
-        """Return the snapshot at an ordinal; None where there is none, or no longer."""
+        """Return the snapshot at an ordinal; None if there is none, or it was erased."""
         for record in await self._read(ordinal, bodies=True):
             said = decode_record(record.body)
             return said if isinstance(said, Snapshot) else None
         return None
 
     async def is_there(self, ordinal: int) -> bool:
-        """Whether what stood at an ordinal can still be read."""
+        """Whether the record at an ordinal exists and is not erased."""
         return any(not record.erased for record in await self._read(ordinal, bodies=False))
 
     async def get_length(self) -> int:
-        """Return how many records there are, which tells whether anything was added."""
+        """Return the number of records, which changes when something is added."""
         row = await self._find_row()
         return row.next if row else 0
 
@@ -62,11 +62,11 @@ class MemoryThread:
         return await self._backend.store.read(span, kinds={RecordKind.NOTE}, bodies=bodies)
 
     async def add(self, record: MemoryRecord) -> None:
-        """Append a record, whatever else was appended meanwhile. Durable when it returns."""
+        """Append a record, after any other writer's. Durable when it returns."""
         await self.change(lambda _: record)
 
     async def change(self, made: Callable[[MemoryState], MemoryRecord | None]) -> MemoryState:
-        """Append what `made` makes of the state, or nothing; it is asked again where another process was quicker."""
+        """Append the record that `made` returns for the state, if any; call it again if another process appended first."""
         while True:
             row = await self._find_row() or await self._create()
             state = await self._load_state(row)
@@ -80,14 +80,14 @@ class MemoryThread:
             return await self.load()
 
     async def rewrite(self, made: Callable[[MemoryState], Snapshot]) -> MemoryState:
-        """Append a snapshot and erase every record before it: nothing that it leaves out can be read any more.
+        """Append a snapshot and erase every record before it, so that what it leaves out cannot be read any more.
 
-        Where it is cut short in between, `clear` finishes it.
+        If it is interrupted in between, `clear` completes it.
         """
         while True:
             row = await self._find_row() or await self._create()
             snapshot = made(await self._load_state(row))
-            # Bytes are kept once a tenant: erasing an older snapshot that says the same would take this one with it.
+            # Equal bytes are stored once: the nonce keeps the erasure of an older snapshot from erasing this one.
             unlike_any_other = msgspec.structs.replace(snapshot, nonce=secrets.token_hex(8), cleared_to=row.next)
             try:
                 await self._append(row, unlike_any_other)
@@ -98,13 +98,13 @@ class MemoryThread:
         return await self.load()
 
     async def clear(self) -> None:
-        """Erase what the newest rewriting left to be erased; costs one look where that is done."""
+        """Erase what the newest rewrite left to erase; one read if there is nothing."""
         newest = await self.load_newest()
         row = await self._find_row()
         if newest is None or row is None or newest[1].cleared_to <= row.start:
             return
         older = Span(thread_id=row.id, start=row.start, stop=newest[1].cleared_to)
-        # They are erased in one act: where the newest of them is, all are.
+        # They are erased together: if the newest is, all are.
         last = await self._backend.store.read(older, kinds={RecordKind.NOTE}, newest_first=True, limit=1, bodies=False)
         if last and not last[0].erased:
             notes = await self._backend.store.read(older, kinds={RecordKind.NOTE}, bodies=False)
@@ -116,7 +116,7 @@ class MemoryThread:
         return fold_records(record for record in said if record is not None)
 
     async def _read_since_snapshot(self, row: ThreadRow) -> list[Record]:
-        """Return the newest snapshot and what came after it, oldest first; everything, where there is none yet."""
+        """Return the newest snapshot and later records, oldest first; all records if there is no snapshot."""
         found: list[Record] = []
         stop = row.next
         while page := await self._backend.store.read(
@@ -137,15 +137,15 @@ class MemoryThread:
 
     async def _create(self) -> ThreadRow:
         now = self._backend.clock.now_ms()
-        # Put away from the start: it is no conversation, and lists of threads leave it out.
+        # Archived: it is no conversation, so thread lists leave it out.
         meta = MetaBody(dialect=DIALECT, title="memory", archived=True)
         first = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=encode_body(meta))
-        # Another process may be making it at this moment.
+        # Another process may create it at the same time.
         with suppress(ThreadExists):
             await self._backend.store.create(NewThread(id=MEMORY_THREAD, dialect=DIALECT, created_at_ms=now), [first])
         return await self._backend.store.get(MEMORY_THREAD)
 
     async def _append(self, row: ThreadRow, record: MemoryRecord) -> None:
         note = NewRecord(kind=RecordKind.NOTE, at_ms=self._backend.clock.now_ms(), turn=0, tokens=0, body=encode_record(record))
-        # Straight into the store: what a configuration says about keeping remarks is about other people's threads.
+        # Straight into the store: the persistence mode does not apply to the memory.
         await self._backend.store.append(row.id, [note], expected=row.next)

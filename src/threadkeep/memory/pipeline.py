@@ -39,16 +39,16 @@ mask = masked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStatements:
-    """What a thread holds to, oldest first, and the names of what it held to once and took back."""
+    """The statements of a thread, oldest first, and the memory ids of those it took back."""
 
     candidates: tuple[Statement, ...]
     superseded: tuple[str, ...] = ()
 
 
 async def collect_statements(store: ThreadStore, thread_id: str, *, dialect: Dialect) -> ThreadStatements:
-    """Return what a thread says now. Costs its window, not its history: the ledger carries what came before.
+    """Return the statements of a thread. Reads its window only: the ledger carries what came before.
 
-    Only people's own messages and what the session settled count: no tool output, no host's context, no reasoning.
+    Only people's messages and the session's decisions count; no tool output, host context or reasoning.
 
     Raises:
         StoreCorrupt, RecordNotFound: The thread has no window.
@@ -81,8 +81,7 @@ PAGE = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPass:
-    """What one pass did: threads read, of those without anything, put off after a failure, left alone because of what they had
-    read; and how much is remembered now."""
+    """The result of one pass: how many threads gave memories, gave none, failed, or are polluted; and the memories now."""
 
     extracted: int
     empty: int
@@ -92,7 +91,7 @@ class MemoryPass:
 
 
 class MemoryPipeline:
-    """A worker's hands: one tenant's threads, and the thread its memory lives in."""
+    """Reads a tenant's idle threads and writes its memory thread."""
 
     def __init__(self, backend: Backend, settings: MemorySettings, thread: MemoryThread) -> None:
         self._backend = backend
@@ -111,7 +110,7 @@ class MemoryPipeline:
         await self._thread.clear()
         for row in await self._find_due(await self._thread.load()):
             async with hold_lease(self._backend, f"memory:extract:{row.id}") as mine:
-                # Another worker may have read it between the look and the lease.
+                # Another worker may have read it before the lease was taken.
                 if mine and (outcome := await self._extract(row, model)) is not None:
                     done[outcome] += 1
         await self._consolidate()
@@ -127,7 +126,7 @@ class MemoryPipeline:
     def make_snapshot(
         self, state: MemoryState, *, forget: list[str] | None = None, polluted: list[str] | None = None
     ) -> Snapshot:
-        """Return the memory with everything pending taken in, without what these threads said."""
+        """Return the consolidated memory, without what these threads said."""
         now = self._backend.clock.now_ms()
         return consolidate(state, now_ms=now, settings=self._settings, forget=forget or (), polluted=polluted or ())
 
@@ -140,7 +139,7 @@ class MemoryPipeline:
         if row.id == MEMORY_THREAD or state.is_excluded(row.id) or state.get_watermark(row.id) >= row.next:
             return False
         failure = state.failures.get(row.id)
-        # What was added since a failure is a new chance.
+        # New records since a failure are a new chance.
         return failure is None or failure.watermark < row.next or failure.retry_at_ms <= now_ms
 
     async def _extract(self, row: ThreadRow, model: Model | None) -> str | None:
@@ -174,10 +173,7 @@ class MemoryPipeline:
         return ("extracted" if entries else "empty") if await self._append_extraction(found, state) else None
 
     async def _append_extraction(self, found: Extraction, state: MemoryState) -> bool:
-        """Append what was found in a thread, unless something was taken out of the memory since `state` was read.
-
-        It may have been taken out of the thread too, after it was read: the next pass reads it again.
-        """
+        """Append an extraction, unless the memory was rewritten since `state` was read; the next pass then reads again."""
         as_it_was = state.snapshot.nonce
 
         def unless_rewritten(now: MemoryState) -> Extraction | None:
@@ -187,7 +183,7 @@ class MemoryPipeline:
         return after.snapshot.nonce == as_it_was
 
     async def _record_pollution(self, done: Extraction, state: MemoryState) -> str:
-        """Note that a thread read what nobody should rely on; what was taken from it before can no longer be read anywhere."""
+        """Record that a thread is polluted, and erase what was extracted from it before."""
         if state.get_watermark(done.thread):
             await self._thread.rewrite(lambda now: self.make_snapshot(now, polluted=[done.thread]))
         else:
@@ -195,14 +191,14 @@ class MemoryPipeline:
         return "polluted"
 
     async def _is_polluted(self, row: ThreadRow, *, since: int) -> bool:
-        """Whether a thread's path holds a call of a polluting tool that nobody has looked at yet."""
+        """Whether a thread's path has a call of a polluting tool since the last extraction."""
         patterns = self._settings.polluting_tools
         if not patterns:
             return False
         path = await load_live_path(self._backend.store, row.id, whole=True)
         for span in path.spans:
             begins = max(span.start, since) if span.thread_id == row.id else span.start
-            # What a fork took over from elsewhere was looked at with the fork's first extraction.
+            # The part of a fork's parent was checked with the fork's first extraction.
             if span.thread_id != row.id and since:
                 continue
             async for items in self._read_pages(Span(thread_id=span.thread_id, start=begins, stop=span.stop)):
@@ -234,7 +230,7 @@ class MemoryPipeline:
                 await self._thread.change(self._make_next_snapshot)
 
     def _make_next_snapshot(self, state: MemoryState) -> Snapshot | None:
-        """Return the next snapshot, or None where it would say what the last one says."""
+        """Return the next snapshot; None if nothing changed."""
         made = self.make_snapshot(state)
         same = not state.pending and not state.citations and made.memories == state.snapshot.memories
         return None if same else made
@@ -256,12 +252,11 @@ def consolidate(
     forget: Collection[str] = (),
     polluted: Collection[str] = (),
 ) -> Snapshot:
-    """Return the memory with everything pending taken in. The same state gives the same memory, whoever computes it.
+    """Merge pending extractions into the memory. Pure: the same state gives the same memory.
 
-    A thread's newest extraction stands in place of its older ones: what it no longer says loses that thread as a source, and a
-    memory without a source is gone unless a person pinned it. Rules of several threads stand beside each other, each with its
-    time: which of them replaces which is not for code to say. `forget` names threads to drop, now and for good; `polluted` those
-    that are dropped because of what they read.
+    A thread's newest extraction replaces its older ones: what it no longer says loses that thread as a source, and a memory
+    without a source is dropped unless a person pinned it. Rules of several threads stay side by side; code does not decide which
+    one replaces which. `forget` and `polluted` name threads to drop for good.
     """
     before = state.snapshot
     forgotten = {*before.forgotten, *forget}
@@ -286,7 +281,7 @@ def consolidate(
 
 
 def _set_aside(held: dict[str, Memory], pending: Extraction) -> None:
-    """Drop what a thread held to once and took back."""
+    """Drop memories that the thread took back."""
     older = {name for name, memory in held.items() if not memory.pinned and memory.seen_ms <= pending.at_ms}
     for name in older.intersection(pending.superseded):
         del held[name]
@@ -305,7 +300,7 @@ def _take_in(held: dict[str, Memory], pending: Extraction, *, removed: Collectio
 
 
 def _drop_threads(memory: Memory, threads: Collection[str], *, erased: Collection[str]) -> Memory:
-    """Return a memory as the other threads say it; of what stands in an `erased` thread's records, no fork says it either."""
+    """Return a memory without these threads as sources; records of an `erased` thread are no source for its forks either."""
     said = _list_sources(memory)
     left = {name: at for name, at in said.items() if name not in threads and at.rpartition("#")[0] not in erased}
     return memory if left == said else _set_sources(memory, left)
@@ -316,7 +311,7 @@ def _set_sources(memory: Memory, said: dict[str, str]) -> Memory:
 
 
 def _list_sources(memory: Memory) -> dict[str, str]:
-    """Return who says it; a snapshot of an older threadkeep has only where it was said."""
+    """Return the sources by thread; older snapshots have only the records."""
     return memory.said or {source.rpartition("#")[0]: source for source in memory.sources}
 
 

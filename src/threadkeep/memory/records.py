@@ -1,4 +1,4 @@
-"""What stands in the records of a tenant's memory thread. Append-only like every thread: a change of mind is a new record."""
+"""Records of the memory thread, and the state they add up to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["rule", "decision", "fact"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing worth remembering, in the words it was said in, and the record it was said in."""
+    """One extracted memory: its text and the record it comes from."""
 
     kind: Kind
     text: str
@@ -27,9 +27,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory. `seen_ms` is when a thread last said it, `used_ms` when it was last cited; a person's own edit pins it.
+    """A memory. `seen_ms` is when a thread last said it, `used_ms` when it was last cited; a person's edit pins it.
 
-    `said` are the threads that say it, each with the record it is said in, which may be its parent's; `sources` are the records.
+    `said` maps threads to the record where they say it, which may be their parent's; `sources` are those records.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FailedExtraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="failed"):
-    """A thread that could not be extracted up to `watermark`; it is tried again, up to a bound, from `retry_at_ms` on."""
+    """A failed extraction of a thread up to `watermark`; it is tried again from `retry_at_ms` on."""
 
     thread: str
     watermark: int
@@ -55,9 +55,9 @@ class FailedExtraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Extraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="extracted"):
-    """What a thread holds up to `watermark`; nothing is a fair answer. The newest of a thread counts.
+    """What was extracted from a thread up to `watermark`, possibly nothing; the newest of a thread counts.
 
-    `polluted` says that it read untrusted material from outside: nothing is taken from it, now or later.
+    A `polluted` thread read untrusted text: nothing is ever extracted from it.
     """
 
     thread: str
@@ -71,7 +71,7 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class Citation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="cited"):
-    """Memories that were of use."""
+    """Memories that an answer cited."""
 
     ids: list[str]
     at_ms: int
@@ -79,15 +79,15 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="snapshot"):
-    """Everything that is remembered, and how far each thread was read: what came before it need not be read again.
+    """All memories, and how far each thread was read; earlier records need not be read.
 
     Attributes:
         watermarks: For each thread, the ordinal up to which it was extracted.
-        removed: Ids a person took out; no thread brings them back.
-        forgotten: Threads nothing is remembered from, now or later.
-        polluted: Threads the same holds for because they read untrusted material from outside.
-        nonce: Makes its bytes unlike those of any other.
-        cleared_to: Records before this ordinal are erased, or will be by whoever comes next.
+        removed: Ids that a person removed; no thread brings them back.
+        forgotten: Threads from which nothing is ever remembered.
+        polluted: The same, for threads that read untrusted text.
+        nonce: Makes its bytes unique.
+        cleared_to: Records before this ordinal are erased, or the next writer erases them.
     """
 
     at_ms: int
@@ -107,7 +107,7 @@ _reader: msgspec.json.Decoder[MemoryRecord] = msgspec.json.Decoder(MemoryRecord)
 
 
 def decode_record(body: bytes) -> MemoryRecord | None:
-    """Return what a record of the memory thread says; None where it says nothing of memory, or was damaged."""
+    """Decode a record of the memory thread; None if it is no such record, or is damaged."""
     try:
         return _reader.decode(body)
     except msgspec.MsgspecError:
@@ -115,12 +115,12 @@ def decode_record(body: bytes) -> MemoryRecord | None:
 
 
 def encode_record(record: MemoryRecord) -> bytes:
-    """Return a record's body."""
+    """Encode a record's body."""
     return msgspec.json.encode(record)
 
 
 def make_memory_id(text: str) -> str:
-    """Return the name of what `text` says: the same whoever said it, however it was spaced or capitalised."""
+    """Return the id of a text, the same for any spacing and capitalisation."""
     plain = _space.sub(" ", text).strip().casefold().rstrip(".!")
     return f"m{blake2b(plain.encode('utf-8', 'replace'), digest_size=5).hexdigest()}"
 
@@ -146,7 +146,7 @@ class MemoryState:
         return sorted(self.snapshot.memories, key=rank_memory, reverse=True)
 
     def is_excluded(self, thread_id: str) -> bool:
-        """Whether nothing is to be remembered from a thread."""
+        """Whether nothing must be remembered from a thread."""
         return thread_id in self.snapshot.forgotten or thread_id in self.snapshot.polluted
 
     def get_watermark(self, thread_id: str) -> int:
@@ -159,12 +159,12 @@ class MemoryState:
 
 
 def rank_memory(memory: Memory) -> tuple[bool, int, int, str]:
-    """Return what orders memories by use: a person's own first, then by how often and how lately they were of use."""
+    """Return the sort key of a memory: pinned first, then by how often and how recently it was used."""
     return memory.pinned, memory.used, max(memory.used_ms, memory.seen_ms), memory.id
 
 
 def fold_records(records: Iterable[MemoryRecord]) -> MemoryState:
-    """Return the state that records, oldest first, add up to."""
+    """Return the state after these records, oldest first."""
     state = MemoryState()
     for record in records:
         match record:
@@ -197,7 +197,7 @@ STEM_CHARS = 4
 
 
 def find_memories(memories: Sequence[Memory], query: str, *, limit: int) -> list[Memory]:
-    """Return the memories that share most words with `query`, of equals the most useful first; none that shares no word."""
+    """Return the memories that share most words with `query`, at least one; of equals the most useful first."""
     asked = [_make_stem(word) for word in split_phrases(query.casefold())]
     scored = [(sum(word in _space_words(memory) for word in asked), rank_memory(memory), memory) for memory in memories]
     best = sorted((each for each in scored if each[0]), key=lambda each: each[:2], reverse=True)
@@ -205,7 +205,7 @@ def find_memories(memories: Sequence[Memory], query: str, *, limit: int) -> list
 
 
 def find_citations(text: str) -> list[str]:
-    """Return the names of memories that a text cites as `[memory:NAME]`, each once, in order."""
+    """Return the ids of memories that a text cites as `[memory:NAME]`, each once, in order."""
     return list(dict.fromkeys(name for match in _citation.finditer(text) for name in _name.findall(match[1])))
 
 

@@ -1,4 +1,4 @@
-"""Originals back: by pointer, or by what was said in them."""
+"""Recall: original records, by pointer or by words."""
 
 from __future__ import annotations
 

@@ -16,40 +16,40 @@ from threadkeep.store import Record, RecordKind, Search, Span, ThreadStore
 from threadkeep.threads import LivePath, Pointer, SaidBody, read_remark
 from threadkeep.threads.tombstones import ERASED
 
-# What the tool is called, alone or behind the name of its server, as clients write it.
+# The recall tool's name, alone or after its server's name.
 _TOOL: Final = re.compile(r"(?:.*threadkeep.*[^a-z0-9])?recall", re.IGNORECASE | re.DOTALL)
-# How its answers begin, in each form there is: as text, as JSON, from the server for other clients.
+# The beginning of its answers: as text, as JSON, from the MCP server.
 _ANSWER: Final = re.compile(
     r"What was said, word for word:|Nothing that was said matches\.|\{\"recalled\""
     r"|\d+ from thread \S+, best first\. They are quotations|Nothing in thread \S+ matches .*Any one word would have been enough",
     re.DOTALL,
 )
-# Clients put some words of their own before what a tool returned.
+# Clients put a few words before a tool's output.
 BEGINNING_CHARS: Final = 400
 
 
 def is_echo(view: View) -> bool:
-    """Whether an item is a question to the recall tool, or what it answered."""
+    """Whether an item is a call of the recall tool or its output."""
     if view.tool is not None:
         return _TOOL.fullmatch(view.tool) is not None
     return bool(view.closes) and _ANSWER.search(view.text, 0, BEGINNING_CHARS) is not None
 
 
-# The index knows whole records; which of them answers is seen only in their statements, so many are looked at.
+# The index matches whole records; ranking needs many of them to find the best statement.
 PROPOSED_PER_HIT = 24
-# How many times as much is proposed where echoes fill the first proposal, and at most.
+# By how much the search grows while most hits are echoes, and its limit.
 ASKED_AGAIN = 4
 MOST_ASKED = 64
-# How many of the best are looked at together with the other half of their call, and how far apart halves may stand.
+# How many of the best are ranked with the other half of their call, and how far apart halves may be.
 PAIRED_PER_HIT = 3
 PAIR_REACH = 8
-# Recorded for the record, not shown to a model: a search for what was said should not return what was said about it.
+# Kinds that are no content and are not searched.
 UNSEARCHED = frozenset(RecordKind) - {RecordKind.ITEM, RecordKind.NOTE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """A record that answers, its text, and how well it matches (1.0 for a pointer)."""
+    """A recalled record, its text, and its score (1.0 for a pointer)."""
 
     pointer: Pointer
     text: str
@@ -59,7 +59,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Proposed:
-    """A proposed record, looked at; `context` is the other half of its call."""
+    """A record proposed by the index; `context` is the other half of its call."""
 
     record: Record
     view: View
@@ -72,12 +72,12 @@ class _Proposed:
 
 
 async def recall_by_pointer(store: ThreadStore, path: LivePath, pointer: Pointer, *, dialect: Dialect) -> Recalled:
-    """Return the record a pointer names, whole.
+    """Return the whole record that a pointer names.
 
-    The record may lie in the thread itself, on or off its live path, or in the part of an ancestor it continues.
+    It may be in the thread, on its live path or not, or in the part of an ancestor that the thread continues.
 
     Raises:
-        RecordNotFound: There is none.
+        RecordNotFound: There is no such record.
     """
     for thread_id in dict.fromkeys((pointer.thread_id, path.find_thread(pointer.ordinal) or pointer.thread_id)):
         span = Span(thread_id=thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
@@ -94,12 +94,11 @@ async def recall_by_pointer(store: ThreadStore, path: LivePath, pointer: Pointer
 async def recall_by_words(
     store: ThreadStore, index: Search, path: LivePath, query: str, *, dialect: Dialect, limit: int
 ) -> list[Recalled]:
-    """Return the best matches on the live path, each with the part of it that matches.
+    """Return the best matches on the live path, each with the part that matches.
 
-    The index proposes by the words of whole records; which of them answers is decided by what stands close together in one
-    place and who said it (`ranking`). Earlier questions to recall, and their answers, take no part in that (`echoes`). What a
-    tool printed is judged together with the call that had it printed: the words of a question often stand in the one and the
-    answer in the other.
+    The index proposes records by their words; `relevance` ranks them by how close the words are and who said them. Earlier
+    recall calls and outputs are left out. A tool's output is ranked together with its call, because a question's words are often
+    in the call and the answer in the output.
     """
     looked = await _propose(store, index, path, query, dialect=dialect, wanted=limit * PROPOSED_PER_HIT)
     ranking = Ranking([each.candidate for each in looked], query)
@@ -119,9 +118,9 @@ async def recall_by_words(
 async def _propose(
     store: ThreadStore, index: Search, path: LivePath, query: str, *, dialect: Dialect, wanted: int
 ) -> list[_Proposed]:
-    """Return what the index proposes that is no echo, oldest first: of equals the newest is preferred.
+    """Return records that the index proposes, without echoes of recall, oldest first.
 
-    Echoes hold all words of their question and come first, so that the index is asked for more as long as they are what it names.
+    Echoes match their question best, so the search grows as long as most hits are echoes.
     """
     asked = wanted
     while True:
@@ -137,7 +136,7 @@ async def _propose(
 
 
 async def _add_pairs(store: ThreadStore, path: LivePath, looked: Sequence[_Proposed], *, dialect: Dialect) -> list[_Proposed]:
-    """Return the outputs that belong to these records, or are these records, each with its call as context."""
+    """Return the outputs among and near these records, each with its call as context."""
     near: set[Pointer] = set()
     for each in looked:
         reach = range(1, PAIR_REACH) if each.view.opens else range(-PAIR_REACH + 1, 0) if each.view.closes else ()
@@ -170,7 +169,7 @@ def _make_proposed(record: Record, dialect: Dialect) -> _Proposed:
 
 
 def _render_record(record: Record, dialect: Dialect) -> str:
-    """Return a record as a reader wants it: what an item or a person's note says, or any other body as it is stored."""
+    """Return the text of an item or note, or the stored body of any other record."""
     if record.erased:
         return ERASED
     remark = read_remark(record)

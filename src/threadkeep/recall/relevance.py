@@ -1,4 +1,4 @@
-"""Which of many texts answers a question, and the place in it that does."""
+"""Ranks texts by how well they answer a question, and finds the place that does."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from threadkeep.store.search_words import CJK, FUNCTION_WORDS
 
 EXCERPT_CHARS = 700
-# How much is shown before the statement that answers.
+# How much text is shown before the best statement.
 EXCERPT_MARGIN = 120
 
 
 def make_excerpt(text: str, query: str) -> str:
-    """Return the stretch of `text` around the statement that answers `query` best; its beginning where none does."""
+    """Return the part of `text` around the statement that answers `query` best; its beginning if none does."""
     found = Ranking([Candidate(text=text, by_person=False)], query).select_best(1)
     return quote(text, at=found[0].at if found else 0)
 
 
 def quote(text: str, *, at: int) -> str:
-    """Return the stretch of `text` around the statement that begins at `at`, the whole text where it is short."""
+    """Return the part of `text` around the statement at `at`; the whole text if it is short."""
     if len(text) <= EXCERPT_CHARS:
         return text
     start = max(0, min(at - EXCERPT_MARGIN, len(text) - EXCERPT_CHARS))
@@ -33,23 +33,23 @@ def quote(text: str, *, at: int) -> str:
     return ("…" if start else "") + stretch + ("…" if start + EXCERPT_CHARS < len(text) else "")
 
 
-# Of a longer word this beginning is enough; a shorter one must be the other word, or begin it if it has at least four letters.
+# Longer words match by their first letters; words of fewer than four letters must match whole.
 STEM_CHARS = 5
 LEAST_PREFIX = 4
-# What a word is worth where it does not stand in the best statement itself: in the one beside it, or anywhere in the text.
+# The weight of a word in a neighbouring statement, or anywhere else in the text.
 BESIDE, ELSEWHERE = 0.5, 0.2
 INSIDE = 0.5
-# A statement of this length counts as it is; a longer one holds words by mere length.
+# Longer statements hold more words by chance, and score less.
 STATEMENT_CHARS = 240
 LENGTH_COST = 0.35
 PERSON = 1.3
-# A page pasted as a question has more words than are worth looking for in every text.
+# The most words of a question that are searched for.
 MOST_TERMS = 160
 
 _BREAK = re.compile(r"\n+|(?<=[.!?;:])\s+|(?<=[。！？；])")
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+")
 _CJK = re.compile(f"[{CJK}]")
-# Letters of Latin script without their marks, one for one, so that places stay where they are.
+# Latin letters without their marks, one for one, so that positions stay the same.
 _PLAIN = {
     code: plain
     for code in range(0xC0, 0x250)
@@ -57,13 +57,13 @@ _PLAIN = {
 }
 
 
-# Words of a question that weigh less than this share of its weightiest are left out: they cost time and tell nothing.
+# Words that weigh less than this share of the heaviest word are left out.
 LEAST_SHARE = 0.06
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A text that may answer. `context` is what stands beside it elsewhere: the call an output belongs to."""
+    """A text that may answer. `context` is the call that an output belongs to."""
 
     text: str
     by_person: bool
@@ -72,7 +72,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """A candidate by its place among them, how well it answers, and where in its text the answer stands."""
+    """A candidate's number, its score, and the position of the answer in its text."""
 
     number: int
     score: float
@@ -88,14 +88,14 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """What is looked for: a pair of characters anywhere, or the beginning of a word; `whole` if nothing may follow."""
+    """A search term: a pair of characters anywhere, or the beginning of a word (`whole` if it is the whole word)."""
 
     text: str
     anywhere: bool = False
     whole: bool = False
 
     def find_places(self, text: str) -> Iterator[tuple[int, float]]:
-        """Yield where it stands, and for how much each place counts."""
+        """Yield the positions of the term with their weights."""
         at = text.find(self.text)
         while at >= 0:
             end = at + len(self.text)
@@ -109,7 +109,7 @@ class _Term:
 
 
 class Ranking:
-    """Candidates by how well they answer a question; a word of it weighs the more, the fewer of them hold it."""
+    """Ranks candidates for a question; rare words weigh more."""
 
     def __init__(self, candidates: Sequence[Candidate], query: str) -> None:
         terms = _parse_terms(query)
@@ -122,11 +122,11 @@ class Ranking:
         self._weights = {term: weight for term, weight in rarity.items() if weight >= least}
 
     def select_best(self, limit: int) -> list[Ranked]:
-        """Return the candidates that answer best, the best first, of equals the last given; none that shares no word."""
+        """Return the best candidates that share a word with the question, best first; of equals the last given first."""
         bounds = [self._bound(folded, held) for folded, held in zip(self._folded, self._held, strict=True)]
         best: list[tuple[float, int, int]] = []
         for number in sorted(range(len(bounds)), key=lambda at: (-bounds[at], -at)):
-            # No text is worth more than all its words in one statement: once that is too little, so is all that follows.
+            # No text scores more than all its words in one statement, so the rest cannot be better.
             if bounds[number] == 0 or (len(best) == limit and bounds[number] < best[0][0]):
                 break
             score, at = _score(self._folded[number], self._weigh_terms(self._held[number]))
@@ -136,7 +136,7 @@ class Ranking:
         return [Ranked(number=number, score=score, at=at) for score, number, at in sorted(best, reverse=True)]
 
     def judge(self, candidate: Candidate, *, number: int) -> Ranked:
-        """Return how well one more candidate answers, beside those the words were weighed by."""
+        """Score one more candidate with the same weights."""
         folded = _fold(candidate)
         score, at = _score(folded, self._weigh_terms(_find_terms(folded, self._weights)))
         return Ranked(number=number, score=score, at=at)
@@ -157,7 +157,7 @@ def _find_terms(folded: _Folded, terms: Iterable[_Term]) -> list[_Term]:
 
 
 def _score(folded: _Folded, weights: Mapping[_Term, float]) -> tuple[float, int]:
-    """Return what the best statement is worth with what stands around it, and where it begins."""
+    """Return the score of the best statement, with its surroundings, and its position."""
     context = {term: max((worth for _, worth in term.find_places(folded.context)), default=0.0) for term in weights}
     breaks = [0, *(found.end() for found in _BREAK.finditer(folded.text))]
     statements: dict[int, dict[_Term, float]] = {}
@@ -191,7 +191,7 @@ def _weigh_speaker(candidate: Candidate) -> float:
 
 
 def _parse_terms(query: str) -> list[_Term]:
-    """Return what to look for, each once, no more than a question has."""
+    """Return the search terms of a question, each once."""
     found: dict[_Term, None] = {}
     words = _WORD.findall(_fold_text(query))
     for word in [word for word in words if word not in _PLAIN_FUNCTION_WORDS] or words:
@@ -204,7 +204,7 @@ def _parse_terms(query: str) -> list[_Term]:
 
 
 def _fold_text(text: str) -> str:
-    """Return `text` in small letters without marks, character for character."""
+    """Return `text` in lower case without marks, character for character."""
     small = text.lower()
     if len(small) != len(text):
         small = "".join(letter if len(lower := letter.lower()) != 1 else lower for letter in text)

@@ -1,4 +1,4 @@
-"""The recall tool: what a model is shown of it and what it answers."""
+"""The recall tool: its description for models and its answers."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ NOTHING: Final = "Nothing that was said matches."
 
 
 class Recallable(Protocol):
-    """A thread that finds what was said in it; see `Thread.recall`."""
+    """A thread that can recall; see `Thread.recall`."""
 
     async def recall(self, query: str, *, limit: int = ...) -> list[Recalled]: ...
 
 
 async def render_recall(thread: Recallable, query: str) -> str:
-    """Return the originals that answer `query`, each under its pointer; a text that says so where there are none."""
+    """Return the originals that answer `query` as text, each under its pointer; says so if there are none."""
     found = await recall_for_tool(thread, query)
     return "\n\n".join((RECALLED, *(f"[{hit.pointer}]\n{hit.text}" for hit in found))) if found else NOTHING
 
 
 async def recall_for_tool(thread: Recallable, query: str) -> list[Recalled]:
-    """Return the originals that answer `query`, best first, at most `HITS`; none where a pointer leads nowhere."""
+    """Return up to `HITS` originals that answer `query`, best first; none if a pointer resolves to nothing."""
     try:
         return await thread.recall(query, limit=HITS)
     except RecordNotFound:

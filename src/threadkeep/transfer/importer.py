@@ -61,7 +61,7 @@ class ImportProblem:
 
 
 class FileImport:
-    """What one file holds, and how far it was read. After a conflict only `anew` is left."""
+    """The import of one file. After a conflict, only `restart` may be called."""
 
     def __init__(
         self,
