@@ -67,7 +67,7 @@ class ModelReader:
             request = dialect.split(msgspec.json.encode(body))
             assert request is not None
         else:
-            text = "\n\n".join(_told(message) for message in messages)
+            text = "\n\n".join(_render_message(message) for message in messages)
             empty = dialect.compose(system=None, tools=(), cache_key=None)
             request = Request(fields=empty.fields, head=empty.head, items=(dialect.make_user_message(text),))
         reply = await self._model.ask(request)
@@ -90,7 +90,7 @@ class LiteralReader:
 
     async def answer(self, messages: Sequence[Json], probe: Probe) -> Answered:
         # Where neighbours of one role are merged, the probe is the end of a longer message.
-        lines = "\n".join(_told(message) for message in messages).removesuffix(probe.text).splitlines()
+        lines = "\n".join(_render_message(message) for message in messages).removesuffix(probe.text).splitlines()
         match probe.form:
             case "single_choice":
                 said: Mapping[str, object] = {"option": _chosen(probe, lines)}
@@ -98,15 +98,15 @@ class LiteralReader:
                 found = _looked_up(probe.question, lines)
                 said = {"known": found is not None, "answer": found or ""}
             case "working_state":
-                said = _work_in("\n".join(lines))
+                said = _find_work("\n".join(lines))
         return Answered(text=msgspec.json.encode(said).decode())
 
 
 def _chosen(probe: Probe, lines: Sequence[str]) -> str:
     best, letter = (-1, -1), LETTERS[len(probe.question) % len(LETTERS)]
-    asked = _words(probe.question)
+    asked = _split_words(probe.question)
     for at, line in enumerate(lines):
-        shared = len(asked & _words(line))
+        shared = len(asked & _split_words(line))
         for number, option in enumerate(probe.options):
             if (shared, at) > best and stands(option, line):
                 best, letter = (shared, at), LETTERS[number]
@@ -115,14 +115,14 @@ def _chosen(probe: Probe, lines: Sequence[str]) -> str:
 
 def _looked_up(question: str, lines: Sequence[str]) -> str | None:
     """Return the first word with a figure in it, of the line that shares most words with the question and at least three."""
-    asked = _words(question)
-    shared, _, line = max(((len(asked & _words(line)), at, line) for at, line in enumerate(lines)), default=(0, 0, ""))
-    near = next((part for part in re.split(r"(?<=[.;:])\s", line) if len(asked & _words(part)) >= 3), "")
+    asked = _split_words(question)
+    shared, _, line = max(((len(asked & _split_words(line)), at, line) for at, line in enumerate(lines)), default=(0, 0, ""))
+    near = next((part for part in re.split(r"(?<=[.;:])\s", line) if len(asked & _split_words(part)) >= 3), "")
     codes = [code.rstrip(".,;:") for code in _CODE.findall(near)]
     return codes[-1] if shared >= 3 and codes else None
 
 
-def _work_in(text: str) -> dict[str, str]:
+def _find_work(text: str) -> dict[str, str]:
     files = [first or second for first, second in _FILE.findall(text)]
     steps = _STEP.findall(text)
     runs = re.findall(r'\{"cmd":\s*"([^"]+)"\}\n+exit code 1\b.*\n(.+)', text)
@@ -131,7 +131,7 @@ def _work_in(text: str) -> dict[str, str]:
     return {part: found[part] for part in PARTS}
 
 
-def _told(message: Json) -> str:
+def _render_message(message: Json) -> str:
     """Return a message as text: what it says, then the calls it makes."""
     content = message.get("content")
     parts = [content] if isinstance(content, str) else []
@@ -142,5 +142,5 @@ def _told(message: Json) -> str:
     return "\n".join(parts)
 
 
-def _words(text: str) -> set[str]:
+def _split_words(text: str) -> set[str]:
     return {word.casefold() for word in _WORD.findall(text)}

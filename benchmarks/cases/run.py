@@ -96,7 +96,7 @@ async def run_cases(
     """
     began = time.monotonic()
     _check(manifest, terms, summariser=summariser)
-    told = _told(manifest, terms, reader=reader, summariser=summariser)
+    told = _describe_run(manifest, terms, reader=reader, summariser=summariser)
     async with AsyncExitStack() as stack:
         folder = lab or Path(stack.enter_context(TemporaryDirectory(prefix="threadkeep-cases-")))
         folder.mkdir(parents=True, exist_ok=True)
@@ -199,7 +199,7 @@ def _check_asked(manifest: Manifest, terms: Terms) -> None:
             raise BadInput(f"the case {name!r} is never asked in this run: it is asked {when}")
 
 
-def _told(manifest: Manifest, terms: Terms, *, reader: Reader, summariser: Model | None) -> dict[str, Any]:
+def _describe_run(manifest: Manifest, terms: Terms, *, reader: Reader, summariser: Model | None) -> dict[str, Any]:
     """Return what ties a result to what made it."""
     digest = hashlib.sha256(msgspec.json.encode(manifest)).hexdigest()[:16]
     told = {

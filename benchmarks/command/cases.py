@@ -40,8 +40,8 @@ def _print_problems(args: Namespace, manifest: Manifest) -> int:
     found = find_problems(manifest)
     ids = list_probe_ids(manifest) if args.list_case_ids else []
     if args.json:
-        told = {"ok": not found, "sessions": len(manifest.sessions), "cases": len(manifest.cases), "problems": found}
-        print_json({**told, "case_ids": ids} if args.list_case_ids else told)
+        result_json = {"ok": not found, "sessions": len(manifest.sessions), "cases": len(manifest.cases), "problems": found}
+        print_json({**result_json, "case_ids": ids} if args.list_case_ids else result_json)
     else:
         screen = open_screen()
         screen.write(f"{len(manifest.cases)} cases in {len(manifest.sessions)} sessions, {len(found)} problems")
@@ -52,7 +52,7 @@ def _print_problems(args: Namespace, manifest: Manifest) -> int:
 
 def _print_summary(args: Namespace, manifest: Manifest) -> int:
     cases = [case for _, case in check_manifest(manifest).cases]
-    told = {
+    result_json = {
         "sessions": {session.id: {"hops": session.hops, "cases": len(session.cases)} for session in manifest.sessions},
         "categories": dict(sorted(Counter(case.category for case in cases).items())),
         "forms": dict(sorted(Counter(case.form for case in cases).items())),
@@ -60,11 +60,11 @@ def _print_summary(args: Namespace, manifest: Manifest) -> int:
         "working_states": sum(len(session.work) for session in manifest.sessions),
     }
     if args.json:
-        print_json(told)
+        print_json(result_json)
         return 0
     screen = open_screen()
-    screen.write(f"{len(cases)} cases and {told['working_states']} working states")
-    for heading, counts in list(told.items())[:-1]:
+    screen.write(f"{len(cases)} cases and {result_json['working_states']} working states")
+    for heading, counts in list(result_json.items())[:-1]:
         assert isinstance(counts, dict)
         screen.write_heading(heading.capitalize(), "")
         screen.write_table(["", ">"], [[name, _cell(count)] for name, count in counts.items()], indent=2)
@@ -97,9 +97,9 @@ def _print_score(args: Namespace, manifest: Manifest) -> int:
     probe = _find_probe(args, manifest)
     reply = args.response if args.response_file is None else _read(Path(args.response_file))
     found = score(probe, reply)
-    told = {"id": probe.id, "score": found.score, "verdict": found.verdict, "hard_fail": found.hard_fail}
+    result_json = {"id": probe.id, "score": found.score, "verdict": found.verdict, "hard_fail": found.hard_fail}
     if args.json:
-        print_json(told)
+        print_json(result_json)
     else:
         harm = ", a hard fail" if found.hard_fail else ""
         open_screen().write(f"{probe.id}: {found.verdict}, {found.score:g}{harm}")
@@ -128,10 +128,10 @@ def _run(args: Namespace, manifest: Manifest) -> int:
         noisy=not args.no_noise,
     )
     result = asyncio.run(_measure(check_manifest(manifest), terms, args))
-    told = {**result.as_json(), "aggregates": compute_aggregates(result)}
-    write_output(output, told)
+    result_json = {**result.as_json(), "aggregates": compute_aggregates(result)}
+    write_output(output, result_json)
     if args.json:
-        print_json(told)
+        print_json(result_json)
     else:
         _tell(result)
     missing = count_unanswered(result)

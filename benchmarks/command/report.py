@@ -57,10 +57,10 @@ def _write_report(args: Namespace, folder: Path) -> int:
     skipped |= {name: "not asked for" for name in MEASURES if name not in parts and name not in skipped}
     here = read_origin()
     (folder / "report.md").write_text(render_markdown(parts, skipped=skipped, here=here), encoding="utf-8")
-    told = report_json(parts, skipped=skipped, here=here)
-    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+    result = report_json(parts, skipped=skipped, here=here)
+    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
     if args.json:
-        print_json(told)
+        print_json(result)
     else:
         _print_bounds(parts, here)
         if args.output is not None:

@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
             results.append(result)
             if args.hosts:
                 hosts[family] = list_host_rows(result, peers.arms_made[before:])
-    for line in peers.told:
+    for line in peers.messages:
         say(line)
     printed: dict[str, object] = {"bench": "retention", "families": [result.as_json() for result in results]}
     if args.hosts:

@@ -62,7 +62,7 @@ class PeerArm:
             return self._summary
 
         messages = [json.loads(piece.item.raw) for piece in new]
-        found = self.process.compacted(messages, budget_tokens=moment.budget_tokens, summarise=answered)
+        found = self.process.compact(messages, budget_tokens=moment.budget_tokens, summarise=answered)
         if found is None:
             self.failures += 1
             self.trouble = self.process.trouble
@@ -171,7 +171,7 @@ class Peers:
         return made
 
     @property
-    def told(self) -> list[str]:
+    def messages(self) -> list[str]:
         """Who took part, with its version, and who did not, with the reason; a line each."""
         failed = Counter(name for name, arm in self.arms_made for _ in range(arm.failures))
         why = {name: arm.trouble for name, arm in self.arms_made if arm.trouble}

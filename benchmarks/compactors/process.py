@@ -77,24 +77,24 @@ class PeerProcess:
                 self._start()
             except PeerMissing as reason:
                 self._end = str(reason)
-        with self._in_time():
-            self._tell({"begin": True, "model": has_model})
+        with self._limit_time():
+            self._send_message({"begin": True, "model": has_model})
 
-    def compacted(
+    def compact(
         self, new: Sequence[dict[str, Any]], *, budget_tokens: int, summarise: Callable[[Asked], str]
     ) -> list[dict[str, Any]] | None:
         """Return the window after `new` messages and a compaction; None where the peer failed, and `trouble` says how.
 
         Whatever it asks is answered by `summarise`.
         """
-        with self._in_time():
-            self._tell({"new": list(new), "budget": budget_tokens})
-            told = self._heard()
-            while "ask" in told:
-                self._tell({"answer": summarise(Asked(prompt=told["ask"], instruction=told.get("instruction")))})
-                told = self._heard()
-        self.trouble = told.get("failed")
-        window: list[dict[str, Any]] | None = told.get("window")
+        with self._limit_time():
+            self._send_message({"new": list(new), "budget": budget_tokens})
+            message = self._read_message()
+            while "ask" in message:
+                self._send_message({"answer": summarise(Asked(prompt=message["ask"], instruction=message.get("instruction")))})
+                message = self._read_message()
+        self.trouble = message.get("failed")
+        window: list[dict[str, Any]] | None = message.get("window")
         return window
 
     def _start(self) -> None:
@@ -115,15 +115,15 @@ class PeerProcess:
             self._stop()
             raise PeerMissing(f"{self._peer.python} cannot be started: {error.strerror}") from error
         self._late, self._end = False, None
-        with self._in_time():
-            told = self._heard()
-        if "ready" not in told:
+        with self._limit_time():
+            message = self._read_message()
+        if "ready" not in message:
             self._stop()
-            raise PeerMissing(str(told.get("cannot") or told.get("failed")))
-        self.version = str(told["ready"])
+            raise PeerMissing(str(message.get("cannot") or message.get("failed")))
+        self.version = str(message["ready"])
 
     @contextmanager
-    def _in_time(self) -> Iterator[None]:
+    def _limit_time(self) -> Iterator[None]:
         """End the process where it takes too long; nothing is read from it afterwards."""
 
         def late(process: subprocess.Popen[str]) -> None:
@@ -140,30 +140,30 @@ class PeerProcess:
                 timer.cancel()
                 timer.join()
 
-    def _tell(self, told: dict[str, Any]) -> None:
+    def _send_message(self, message: dict[str, Any]) -> None:
         """Send a message; if the process is gone, the next answer says so."""
         if self._process is None or self._end is not None:
             return
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(told, ensure_ascii=False) + "\n")
+            self._process.stdin.write(json.dumps(message, ensure_ascii=False) + "\n")
             self._process.stdin.flush()
 
-    def _heard(self) -> dict[str, Any]:
+    def _read_message(self) -> dict[str, Any]:
         if self._process is None or self._end is not None:
             return {"failed": self._end}
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         # The end of its output; without a line's end, in the middle of a line.
         if not line.endswith("\n"):
-            self._end = self._last_words(self._process)
+            self._end = self._describe_end(self._process)
             return {"failed": self._end}
-        told: dict[str, Any] = json.loads(line)
-        return told
+        message: dict[str, Any] = json.loads(line)
+        return message
 
-    def _last_words(self, process: subprocess.Popen[str]) -> str:
+    def _describe_end(self, process: subprocess.Popen[str]) -> str:
         """Return how a process ended that closed its output, and what it wrote last to standard error."""
-        code = _waited(process)
+        code = _wait_for_exit(process)
         if self._late:
             return f"it did not answer within {LONGEST_HOP_S} s and was ended"
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
@@ -182,12 +182,12 @@ class PeerProcess:
             with process:
                 with suppress(BrokenPipeError):
                     process.stdin.close()
-                _waited(process)
+                _wait_for_exit(process)
         if self._stderr is not None:
             self._stderr.close()
 
 
-def _waited(process: subprocess.Popen[str]) -> int:
+def _wait_for_exit(process: subprocess.Popen[str]) -> int:
     """Return the exit code of a process that is ending; one that takes its time is ended."""
     try:
         return process.wait(LONGEST_ENDING_S)

@@ -156,7 +156,7 @@ def _measure_retention(family: str) -> Callable[[Plan, Asked, Say], Made]:
         with Peers(asked.peers) as peers:
             found = asyncio.run(retention.run_retention(plan.retention, family=family, seed=asked.seed, say=say, more=peers.arms))
         return Made(
-            facts=[*retention_report.list_facts(found), *peers.told],
+            facts=[*retention_report.list_facts(found), *peers.messages],
             targets=found.targets,
             tables=retention_report.build_tables(found),
             data=_compact(found.scored_json()),

@@ -26,7 +26,7 @@ def targets_of(tally: Tally, *, hops: int, seeds: int) -> list[Target]:
     return [
         *_controls(tally, hops=hops),
         *_kept_by(tally, [EXTRACTIVE], hops=hops, told=told),
-        _at_least("recall@5 from the question alone", recalled, 0.95, told=told),
+        _hold_share("recall@5 from the question alone", recalled, 0.95, told=told),
         *_kept_by(tally, [arm for arm, summariser in LIBRARY.items() if summariser], hops=hops, told=told),
         Target(
             what=f"shortest history, tokens; hops; seeds ({tally.refused} compactions were refused as not worth it)",
@@ -50,7 +50,7 @@ def _kept_by(tally: Tally, arms: Sequence[str], *, hops: int, told: bool) -> lis
     user_arm, user = worst(USER_KINDS)
     window = sizes[largest_arm]
     return [
-        _at_least(f"user-stated facts kept, closed book ({user_arm})", user, 0.99, told=told),
+        _hold_share(f"user-stated facts kept, closed book ({user_arm})", user, 0.99, told=told),
         Target(
             what=f"stale values active without the newer ({stale_arm})",
             bound="0",
@@ -66,11 +66,11 @@ def _kept_by(tally: Tally, arms: Sequence[str], *, hops: int, told: bool) -> lis
     ]
 
 
-def _at_least(what: str, share: Share, least: float, *, told: bool) -> Target:
-    return Target(what=what, bound=f"≥ {least:.0%}", found=as_told(share), met=share.kept_share >= least if told else None)
+def _hold_share(what: str, share: Share, least: float, *, told: bool) -> Target:
+    return Target(what=what, bound=f"≥ {least:.0%}", found=format_share(share), met=share.kept_share >= least if told else None)
 
 
-def as_told(share: Share) -> str:
+def format_share(share: Share) -> str:
     """Return a share as a person reads it, with its interval."""
     if share.asked == 0:
         return "nothing asked"

@@ -34,7 +34,7 @@ def entry(number: str, text: str, *, section: Section = Section.ACTIVE, speaker:
     return LedgerEntry(id=number, section=section, text=text, sources=(Pointer("t", 1),), speaker=speaker, born=0)
 
 
-def as_told(ledger: Ledger) -> list[tuple[str, str, Section, bool]]:
+def format_share(ledger: Ledger) -> list[tuple[str, str, Section, bool]]:
     return [(each.id, each.text, each.section, each.pinned) for each in ledger.entries]
 
 
@@ -96,7 +96,7 @@ def test_a_note_is_a_users_statement_told_as_it_was_written() -> None:
     ledger = Ledger(entries=(entry("1", "Never push to main."),), next_number=2)
     note = SaidBody(text="Never push to main. The release is on Friday.")
     told = with_remarks(ledger, [remark(note), remark(note, at=510)])
-    assert as_told(told) == [
+    assert format_share(told) == [
         ("1", "Never push to main.", Section.ACTIVE, False),
         ("2", "Never push to main. The release is on Friday.", Section.ACTIVE, False),
     ]
@@ -109,7 +109,7 @@ def test_a_note_overrules_nothing_by_itself() -> None:
     port = entry("1", "Use port 8080 for staging.")
     told = with_remarks(Ledger(entries=(port,), next_number=2), [remark(SaidBody(text=LATER[0]))])
     assert told.entries[0] == port
-    assert as_told(told)[1] == ("2", LATER[0], Section.ACTIVE, False)
+    assert format_share(told)[1] == ("2", LATER[0], Section.ACTIVE, False)
 
 
 def test_what_an_agent_notes_is_a_models_statement() -> None:
@@ -136,7 +136,7 @@ def test_a_noted_paste_is_kept_whole() -> None:
     """In a message pasted lines are shortened; who notes them down wants the lines."""
     config = "\n".join(f"    server_{number} = {{ host = '10.0.0.{number}', port = 80{number} }}" for number in range(6))
     told = with_remarks(Ledger(), [remark(SaidBody(text=f"The fleet:\n{config}", pinned=True))])
-    assert as_told(told) == [("1", f"The fleet:\n{config}", Section.ACTIVE, True)]
+    assert format_share(told) == [("1", f"The fleet:\n{config}", Section.ACTIVE, True)]
 
 
 def test_a_pin_follows_the_words_where_numbers_mean_something_else() -> None:

@@ -52,7 +52,7 @@ async def everything(store: FullStore) -> dict[str, list[Record]]:
     return {row.id: await store.read(Span(thread_id=row.id, start=0, stop=10**6)) for row in rows}
 
 
-def as_told(record: Record) -> tuple[object, ...]:
+def format_share(record: Record) -> tuple[object, ...]:
     return (record.ordinal, record.kind, record.turn, record.target, record.chain, record.depth, record.body, record.erased)
 
 
@@ -64,7 +64,7 @@ async def test_a_copy_is_the_same_threads(places: tuple[str, str]) -> None:
     ours, theirs = await everything(source), await everything(target)
     assert list(theirs) == list(ours)
     for name, records in ours.items():
-        assert [as_told(record) for record in theirs[name]] == [as_told(record) for record in records]
+        assert [format_share(record) for record in theirs[name]] == [format_share(record) for record in records]
     assert [thread.copied for thread in copied] == [thread.records for thread in copied]
     assert {thread.id: thread.erased for thread in copied}["long"] == 2
     chain = next(record.chain for record in reversed(ours["long"]) if record.chain)
@@ -102,8 +102,8 @@ async def test_a_copy_goes_on_where_it_stopped(places: tuple[str, str], monkeypa
     assert total > 1
     assert sum(thread.copied for thread in finished) > 0
     assert [thread.copied for thread in again] == [0, 0]
-    assert {name: [as_told(each) for each in found] for name, found in (await everything(target)).items()} == {
-        name: [as_told(each) for each in found] for name, found in (await everything(source)).items()
+    assert {name: [format_share(each) for each in found] for name, found in (await everything(target)).items()} == {
+        name: [format_share(each) for each in found] for name, found in (await everything(source)).items()
     }
     await source.close()
     await target.close()

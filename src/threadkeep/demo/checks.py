@@ -150,13 +150,14 @@ def _check_demands(judged: Sequence[Judged]) -> list[Check]:
     missing = [each.demand.needle for each in judged if each.place is None]
     outdated = [str(each.demand.stale) for each in judged if each.is_outdated]
     kept = f"{len(judged) - len(missing)} of {len(judged)} stand in the last request"
-    replaced = sum(each.demand.stale is not None for each in judged)
+    count = sum(each.demand.stale is not None for each in judged)
+    replaced = f"{count} values were replaced, none stands after its newer one"
     return [
         Check(claim="every demand is kept", held=not missing, detail="; missing: ".join((kept, *missing[:3]))),
         Check(
             claim="no outdated value stands alone",
             held=not outdated,
-            detail=f"{replaced} values were replaced; alone or last: {', '.join(outdated) or 'none'}",
+            detail=f"outdated: {', '.join(outdated)}" if outdated else replaced,
         ),
     ]
 

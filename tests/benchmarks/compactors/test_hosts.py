@@ -84,9 +84,9 @@ def test_threadkeep_compacts_through_a_host_and_asks_nobody(name: str) -> None:
     said = [hop_of(number) for number in range(4)]
     with PeerProcess(parse_peer(name)) as process:
         process.begin(has_model=False)
-        windows = [process.compacted(new, budget_tokens=1_500, summarise=refused) for new in said]
+        windows = [process.compact(new, budget_tokens=1_500, summarise=refused) for new in said]
         process.begin(has_model=False)
-        anew = process.compacted(said[3], budget_tokens=1_500, summarise=refused)
+        anew = process.compact(said[3], budget_tokens=1_500, summarise=refused)
     last = windows[-1]
     assert last is not None
     assert len(str(last)) * 3 < len(str(said))
@@ -108,8 +108,8 @@ def test_threadkeep_through_a_host_asks_the_model_it_is_given_and_keeps_each_bud
 
     with PeerProcess(parse_peer(name)) as process:
         process.begin(has_model=True)
-        small = process.compacted(hop_of(0), budget_tokens=900, summarise=noted)
-        large = process.compacted([*hop_of(1), *hop_of(2)], budget_tokens=3_000, summarise=noted)
+        small = process.compact(hop_of(0), budget_tokens=900, summarise=noted)
+        large = process.compact([*hop_of(1), *hop_of(2)], budget_tokens=3_000, summarise=noted)
     assert [question.instruction is not None for question in asked] == [True, True]
     assert "pier 2-0" in asked[1].prompt
     assert small is not None
@@ -140,7 +140,7 @@ def test_what_stands_only_in_a_call_is_shown_to_whoever_summarises(name: str) ->
 
     with PeerProcess(parse_peer(name)) as process:
         process.begin(has_model=True)
-        process.compacted(said, budget_tokens=900, summarise=summarised)
+        process.compact(said, budget_tokens=900, summarise=summarised)
     assert process.trouble is None
     assert [berth in prompt for prompt in asked] == [True]
 
@@ -224,7 +224,7 @@ def test_the_agents_sdk_compacts_through_the_gateway() -> None:
     with PeerProcess(parse_peer("openai-agents-gateway")) as process:
         process.begin(has_model=True)
         said = [message for number in range(4) for message in hop_of(number)]
-        window = process.compacted(said, budget_tokens=1_500, summarise=summarised)
+        window = process.compact(said, budget_tokens=1_500, summarise=summarised)
     (question,) = asked
     assert question.instruction is None
     assert len(question.prompt) * 3 < len(str(said)) * 2
@@ -244,7 +244,7 @@ def test_claude_code_compacts_the_transcript_it_is_handed() -> None:
 
     with PeerProcess(parse_peer("claude-agent-sdk")) as process:
         process.begin(has_model=True)
-        windows = [process.compacted(hop_of(number), budget_tokens=900, summarise=summarised) for number in (0, 1)]
+        windows = [process.compact(hop_of(number), budget_tokens=900, summarise=summarised) for number in (0, 1)]
     assert [len(asked), process.trouble] == [2, None]
     told = asked[1].prompt
     assert [mark in told for mark in ("SUMMARY 1", "pier 1-0", "pier 1-5", "pier 0-0", "What comes next?")] == [True] * 3 + [

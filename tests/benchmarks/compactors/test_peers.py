@@ -161,7 +161,7 @@ def test_a_peer_that_ends_fails_until_the_next_session(driver: Path) -> None:
         windows = [arm.window(moment(history[: at + 1], begin=at)) for at in range(3)]
         ((_, again),) = peers.arms(2)
         anew = again.window(moment(pieces("four"), begin=0))
-        told = peers.told[-1]
+        told = peers.messages[-1]
     assert [[piece.text for piece in window] for window in windows] == [["one"], ["one", "END-NOW"], ["one", "END-NOW", "three"]]
     assert ([piece.text for piece in anew], arm.failures, again.failures) == (["four"], 2, 0)
     assert told == f"{name} failed 2 times and went on with what it had (its process ended with code 3: the heap is gone)"
@@ -172,7 +172,7 @@ def test_a_peer_that_no_longer_listens_fails_its_hop(driver: Path) -> None:
     driver.write_text(DEAF, encoding="utf-8")
     with PeerProcess(parse_peer("langchain")) as process:
         process.begin(has_model=True)
-        found = process.compacted([{"role": "user", "content": "one"}], budget_tokens=100, summarise=lambda asked: "")
+        found = process.compact([{"role": "user", "content": "one"}], budget_tokens=100, summarise=lambda asked: "")
         assert (found, process.trouble) == (None, "its process was ended by signal 9")
 
 
@@ -182,7 +182,7 @@ def test_a_peer_that_never_answers_is_ended(driver: Path, monkeypatch: pytest.Mo
     with PeerProcess(parse_peer("langchain")) as process:
         process.begin(has_model=True)
         monkeypatch.setattr(process_module, "LONGEST_HOP_S", 1)
-        found = process.compacted([{"role": "user", "content": "HANG-NOW"}], budget_tokens=100, summarise=lambda asked: "")
+        found = process.compact([{"role": "user", "content": "HANG-NOW"}], budget_tokens=100, summarise=lambda asked: "")
         assert (found, process.trouble) == (None, "it did not answer within 1 s and was ended")
     driver.write_text("import sys\nsys.stdin.read()", encoding="utf-8")
     with pytest.raises(PeerMissing, match="it did not answer within 1 s and was ended"), PeerProcess(parse_peer("hermes")):
@@ -194,7 +194,7 @@ def test_who_is_not_there_is_said_with_the_reason(driver: Path) -> None:
     with Peers([Named(name="hermes", python="/nowhere/python")]) as peers:
         assert peers.missing == {"hermes": "/nowhere/python cannot be started: No such file or directory"}
         assert peers.arms(1) == []
-        assert peers.told == ["hermes takes no part: /nowhere/python cannot be started: No such file or directory"]
+        assert peers.messages == ["hermes takes no part: /nowhere/python cannot be started: No such file or directory"]
     driver.write_text('print(\'{"cannot": "hermes-agent is not installed"}\')', encoding="utf-8")
     with pytest.raises(PeerMissing, match="hermes-agent is not installed"), PeerProcess(parse_peer("hermes")):
         pass
@@ -218,7 +218,7 @@ async def test_a_peer_is_judged_beside_the_library_in_one_run(driver: Path, tmp_
     arms = {cell.arm for cell in found.tally.cells}
     assert {"langchain, faithful", "extractive"} <= arms
     assert peers.arms_made[0][1].asked == 2
-    assert peers.told == [BUDGET_RULE, "langchain 1.0, asked in its own interpreter"]
+    assert peers.messages == [BUDGET_RULE, "langchain 1.0, asked in its own interpreter"]
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ def test_a_real_peer_compacts() -> None:
     with PeerProcess(parse_peer("langchain")) as process:
         process.begin(has_model=True)
         new = [{"role": role, "content": f"{role} says {number} " * 30} for number in range(12) for role in ("user", "assistant")]
-        window = process.compacted(new, budget_tokens=400, summarise=lambda asked: "THE SUMMARY")
+        window = process.compact(new, budget_tokens=400, summarise=lambda asked: "THE SUMMARY")
     assert window is not None
     assert len(window) < len(new)
     assert "THE SUMMARY" in str(window[0])
