@@ -101,7 +101,7 @@ class Session:
 
     def served(self, answer: Callable[[str, Message], Any]) -> str:
         """Return the address of a server that gives what `answer` makes of a path and a body; it ends with the session."""
-        url: str = self.ends.enter_context(_loaded("answering").serving(answer))
+        url: str = self.ends.enter_context(_loaded("answer_server").serving(answer))
         return url
 
     @cached_property
