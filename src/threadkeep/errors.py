@@ -143,7 +143,7 @@ class UnknownFormat(BadInput):
     code = "unknown_format"
 
     def __init__(self, path: str, *, known: tuple[str, ...]) -> None:
-        super().__init__(f"nothing in {path!r} says what it is; name it with --format, one of {', '.join(known)}")
+        super().__init__(f"{path!r} is of no known format; name it with --format, one of {', '.join(known)}")
         self.path = path
 
 
@@ -209,9 +209,9 @@ class RecordNotFound(NotFound):
 
 
 class DraftAttempt(Protocol):
-    """One strategy that was tried before the error: what became of it, and what asking a model for it cost.
+    """One strategy that was tried before the error: its outcome, and the cost of asking a model.
 
-    Tokens and cost are None where the provider told nothing of them.
+    Tokens and cost are None if the provider did not report them.
     """
 
     @property
@@ -300,9 +300,7 @@ class TurnRunning(Conflict):
     code = "turn_running"
 
     def __init__(self, thread_id: str) -> None:
-        super().__init__(
-            f"a turn of thread {thread_id!r} is being run by another host; deliver what you have to say as mail, or try again"
-        )
+        super().__init__(f"another host is running a turn of thread {thread_id!r}; send it mail, or try again")
         self.thread_id = thread_id
 
 
@@ -311,8 +309,8 @@ class TurnTakenOver(Conflict):
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(
-            f"the turn of thread {thread_id!r} went on in another host while nothing was heard of this one; "
-            "leave it there, or reload the thread and open a turn of your own"
+            f"another host took over the turn of thread {thread_id!r} while this one was silent; "
+            "leave it there, or reload the thread and open a new turn"
         )
         self.thread_id = thread_id
 
@@ -389,7 +387,7 @@ class ModelUnavailable(ModelError):
     code = "model_unavailable"
 
     def __init__(self, name: str, *, reason: str, retry_after_s: float | None = None) -> None:
-        super().__init__(f"{name} gave no whole answer: {reason}; ask again later")
+        super().__init__(f"{name} gave no complete answer: {reason}; ask again later")
         self.name = name
         self.reason = reason
         self.retry_after_s = retry_after_s
@@ -399,7 +397,7 @@ class ModelRejected(ModelError):
     code = "model_rejected"
 
     def __init__(self, name: str, *, status: int, reason: str) -> None:
-        super().__init__(f"{name} will not take this request (HTTP {status}): {reason}")
+        super().__init__(f"{name} refused this request (HTTP {status}): {reason}")
         self.name = name
         self.status = status
         self.reason = reason
@@ -524,9 +522,7 @@ class StoreUnreachable(StoreError):
     code = "store_unreachable"
 
     def __init__(self, location: str, reason: str) -> None:
-        super().__init__(
-            location, f"its server does not serve us ({reason}); nothing was written, check that it runs and who may log in"
-        )
+        super().__init__(location, f"its server is unreachable or refuses the login ({reason}); nothing was written, check both")
         self.reason = reason
 
 

@@ -43,7 +43,7 @@ def test_a_file_that_cannot_be_imported_is_an_error(cli: Cli, home: Path) -> Non
     assert (ran.code, ran.out) == (1, "")
     assert json.loads(ran.err.splitlines()[-1])["error"] == "unreadable_transcript"
     (home / "notes.json").write_text('{"a": 1}')
-    assert "says what it is; name it with --format" in cli("import", home / "notes.json", "--store", home / "new.db").err
+    assert "is of no known format; name it with --format" in cli("import", home / "notes.json", "--store", home / "new.db").err
 
 
 def test_export_writes_to_a_file_a_folder_or_standard_output(cli: Cli, home: Path) -> None:

@@ -93,7 +93,7 @@ class Model(Protocol):
         Raises:
             ModelOverflow: The request does not fit the model's window.
             ModelUnavailable: It could not be reached, is overloaded, or broke off; asking again may help.
-            ModelRejected: It will not take this request, and asking again will not help.
+            ModelRejected: It refused this request, and a retry will not help.
         """
         ...
 
