@@ -31,9 +31,9 @@ async def main(asked: Namespace) -> int:
         sys.stderr.write(f"no model: `make test-models` gets one; then set {INTERPRETER}\n")
         return 1
     async with local_model(python, answer_tokens=200, threads=asked.threads) as model:
-        command = ["bench", "cases", "run-chain", "--reader", model.name, "--summariser", model.name, "--no-noise"]
+        command = ["cases", "run-chain", "--reader", model.name, "--summariser", model.name, "--no-noise"]
         options = ["--ask-at", asked.ask_at, "--lab", asked.lab, "-o", asked.output]
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "threadkeep.cli", *command, *options)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks", *command, *options)
         return await process.wait()
 
 
