@@ -1,4 +1,4 @@
-"""Settings: flags, then `THREADKEEP_*`, then the project's `threadkeep.toml`, then the user's; each value knows its source."""
+"""Settings, by precedence: flags, `THREADKEEP_*`, the project's `threadkeep.toml`, the user's; each value has its source."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ _RECEIVES_CREDENTIALS = "decides who is sent your credentials and what your sess
 _HOLDS_THREADS = "decides where your threads are kept and whose they are"
 _LETS_IN = "decides who and what is let in"
 _SPENDS = "decides what a model may cost you"
-# What a project's file may not say, and why. A folder may come from elsewhere: being in it is not trusting it.
+# Settings that a project's file must not contain, and why: a project may come from a stranger.
 USERS_ALONE: Final[Mapping[str, str]] = {
     "store": _HOLDS_THREADS,
     "store_listen": _HOLDS_THREADS,
@@ -232,13 +232,13 @@ def resolve(
     """Return every setting, resolved.
 
     Args:
-        project: The folder that is worked in; its file may say what is not in `USERS_ALONE`. None reads none.
-        host: A folder of the user's own whose file stands over the user's: that of a host threadkeep is part of.
-        user: The user's own file, where it is not `USER_FILE`.
+        project: The project's folder, whose file may set what is not in `USERS_ALONE`; None reads none.
+        host: A folder whose file takes precedence over the user's: that of a host which includes threadkeep.
+        user: The user's file, if it is not `USER_FILE`.
 
     Raises:
-        BadInput: A file cannot be read, a value is of the wrong kind, or a project's file says what only the user may; the
-            message names the file or variable.
+        BadInput: A file cannot be read, a value is invalid, or a project's file has a setting of `USERS_ALONE`; the message names
+            the file or variable.
     """
     defaults = Config()
     user_file = user if user is not None else Path(USER_FILE).expanduser()
@@ -267,11 +267,11 @@ def build_config(settings: list[Setting]) -> Config:
 
 
 def _apply_profile(layers: Layers, *, strange: str) -> Layers:
-    """Return the layers with the chosen profile between what is said for this run and what the files say for every run.
+    """Insert the chosen profile between flags and environment and the files.
 
     Raises:
-        BadInput: No file has a profile of that name, or it holds something that is no setting; or the file called `strange` chose
-            one of the user's that says what is the user's alone.
+        BadInput: No file has that profile, it has an unknown setting, or the project's file (`strange`) chose a profile of the
+            user with a setting of `USERS_ALONE`.
     """
     chosen, chooser = next(((values["profile"], origin) for origin, values in layers if values.get("profile")), (None, ""))
     if chosen is None:
@@ -317,10 +317,10 @@ def _read_file(path: Path) -> Mapping[str, object]:
 
 
 def _read_project_file(path: Path) -> Mapping[str, object]:
-    """Return what a project's file says, its profiles too.
+    """Return the settings and profiles of a project's file.
 
     Raises:
-        BadInput: It says what only the user may.
+        BadInput: It has a setting of `USERS_ALONE`.
     """
     values = _read_file(path)
     profiles = values.get(PROFILES)
@@ -337,7 +337,7 @@ def _read_project_file(path: Path) -> Mapping[str, object]:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file: who works in the folder of their own settings is still the user."""
+    """Whether two paths are the same file, as when the user works in the folder of their own settings."""
     try:
         return one.samefile(other)
     except OSError:
@@ -376,7 +376,7 @@ def _check_table(name: str, value: object, origin: str) -> Mapping[str, object]:
 
 
 def _check_hooks(table: Mapping[str, object], origin: str) -> None:
-    """Say where a hook is written that cannot be run, which is known here and not where hooks are made of the table."""
+    """Check hooks here, where the origin of the table is known."""
     try:
         parse_hooks(table)
     except BadInput as error:
@@ -395,7 +395,7 @@ def _parse_number(name: str, value: object, origin: str) -> int:
 
 
 def build_memory_settings(config: Config) -> MemorySettings:
-    """Return what the configuration says about memory."""
+    """Return the settings of the memory."""
     return MemorySettings(
         idle_ms=config.memory_idle_minutes * 60_000,
         model=config.memory_model,

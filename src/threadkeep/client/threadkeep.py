@@ -64,11 +64,11 @@ def build_backend(
     redact: Redact | None = None,
     hooks: Hooks | None = None,
 ) -> Backend:
-    """Return the outside world of a store's threads.
+    """Return the services and settings for a store's threads.
 
     Raises:
-        BadInput: A hook is configured in a way that cannot be run.
-        UnknownModel: `compact_model` names no model that can be asked.
+        BadInput: A configured hook cannot be run.
+        UnknownModel: `compact_model` cannot be asked.
     """
     models = Models(environ)
     scope = cast(Scope, config.model_auto_compact_token_limit_scope)
@@ -143,7 +143,7 @@ class ThreadSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something `verify` found wrong."""
+    """A problem that `verify` found."""
 
     pointer: Pointer
     code: str
@@ -152,7 +152,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What `verify` looked at and found."""
+    """The result of `verify`."""
 
     threads: int
     records: int
@@ -164,10 +164,9 @@ class Verdict:
 
 
 class Threadkeep:
-    """An open store. Use it as an async context manager; leaving it finishes what was accepted and closes the store.
+    """An open store. Use it as an async context manager; leaving it finishes accepted writes and closes the store.
 
-    A compaction that was begun beside a turn is over with it. One that is being written is waited for; a draft is broken off, so
-    that no process that ends waits for a model, and the turn that needs one makes it.
+    Background compactions end with it: a commit is waited for, a draft is cancelled, so that closing never waits for a model.
     """
 
     def __init__(
@@ -182,10 +181,10 @@ class Threadkeep:
         """Name a store to open.
 
         Args:
-            redact: Called with each item's JSON before it is written; what it returns is what is kept. It must return JSON
-                of the same shape. A link of the chain over a redacted item cannot be proven later, and is not wrong for it.
-            hooks: Run around compactions, after those the configuration names.
-            environ: Where models' keys and addresses are looked up, and what commands run as hooks see; nothing, if None.
+            redact: Called with each item's JSON before it is written; must return JSON of the same shape, which is stored
+                instead. `verify` cannot prove the chain link of a redacted item, and does not report it.
+            hooks: Run around compactions, after the configured hooks.
+            environ: The environment for models' keys and addresses and for hook commands; empty, if None.
         """
         self.config = config
         self._clock = clock or SystemClock()
@@ -203,7 +202,7 @@ class Threadkeep:
                 self.config, store, clock=self._clock, environ=self._environ, redact=self._redact, hooks=self._hooks
             )
         except BaseException:
-            # Cancelled too: nobody else knows of the threads and connections that are there by now.
+            # Also when cancelled: nobody else can close the database.
             await database.close()
             raise
         return self
@@ -223,9 +222,9 @@ class Threadkeep:
                 await backend.store.close()
 
     async def for_tenant(self, name: str, *, observer: CompactionObserver | None = None) -> Threadkeep:
-        """Return the same open store as the tenant called `name` has it; it lives as long as this one does, and is not closed.
+        """Return the same open store for another tenant; it closes with this one.
 
-        `observer` is told of the compactions made through it, in place of whoever is told of this one's.
+        `observer` replaces this store's observer for compactions made through it.
 
         Raises:
             StoreClosed: This one is not open.
@@ -241,7 +240,7 @@ class Threadkeep:
 
     @property
     def backend(self) -> Backend:
-        """What the edges build on.
+        """The services behind the store, for the packages above.
 
         Raises:
             StoreClosed: It is not open.
@@ -252,8 +251,7 @@ class Threadkeep:
 
     @property
     def memory(self) -> Memories:
-        """What outlives the tenant's threads: `summary`, `search` and `read` it, count what was cited with `cite_in`, make it
-        with `run`.
+        """The tenant's memory: `run` makes it from threads; `summary`, `search` and `read` return it; `cite_in` counts citations.
 
         Raises:
             StoreClosed: It is not open.
@@ -261,10 +259,10 @@ class Threadkeep:
         return Memories(self.backend, build_memory_settings(self.config))
 
     async def thread(self, thread_id: str | None = None, *, dialect: str = DEFAULT.name) -> Thread:
-        """Resume the thread called `thread_id`, or create it; without a name, create one with a new id.
+        """Resume the thread with this id, or create it; without an id, create one with a new id.
 
         Raises:
-            InvalidThreadId: The name cannot be an id.
+            InvalidThreadId: It is not a valid thread id.
             UnknownDialect: There is no such dialect.
         """
         language = find_dialect(dialect)
@@ -283,8 +281,8 @@ class Threadkeep:
         """Resume the one thread whose id is `prefix` or begins with it.
 
         Raises:
-            ThreadNotFound: None does.
-            AmbiguousThread: Several do.
+            ThreadNotFound: No id begins with it.
+            AmbiguousThread: Several ids do.
         """
         try:
             row = await self.backend.store.get(prefix)
@@ -301,12 +299,12 @@ class Threadkeep:
         return rows[0]
 
     async def threads(self, *, limit: int = 50, archived: bool = False) -> list[ThreadSummary]:
-        """List threads, the most recently written first; those put away only with `archived`."""
+        """List threads, the most recently written first; archived ones only with `archived`."""
         summaries = [await self._summarise(row) for row in await self.backend.store.threads(limit=limit)]
         return [summary for summary in summaries if archived or not summary.archived]
 
     async def verify(self, thread: Thread | None = None) -> Verdict:
-        """Check one thread, or all, against what their records promise. Changes nothing."""
+        """Check the bytes, ordinals, chain and pointers of one thread, or of all. Changes nothing."""
         store = self.backend.store
         rows = [await store.get(thread.id)] if thread else await store.threads(limit=EVERY)
         problems: list[Problem] = []
@@ -340,7 +338,7 @@ class Threadkeep:
         )
 
     async def _measure_window(self, row: ThreadRow) -> int:
-        """Return the size of a thread's window; 0 where it cannot be put together, so that one thread hides no other."""
+        """Return the size of a thread's window; 0 if it cannot be read, so that the list still shows the other threads."""
         store = self.backend.store
         try:
             return (await load_history(store, await load_live_path(store, row.id))).tokens
@@ -348,7 +346,7 @@ class Threadkeep:
             return 0
 
     async def _find_title(self, row: ThreadRow) -> str:
-        """Return the first line a person said, here or, in a fork, where it came from."""
+        """Return the preview of the first turn, of the thread or else of its parent."""
         while True:
             span = Span(thread_id=row.id, start=row.start, stop=row.next)
             first = await self.backend.store.read(span, kinds={RecordKind.TURN}, limit=1)
@@ -364,7 +362,7 @@ PAGE = 512
 
 
 async def verify_thread(store: ThreadStore, row: ThreadRow, *, dialect: Dialect) -> tuple[int, list[Problem]]:
-    """Return how many records a thread has and everything that is wrong with them. Reads in pages; changes nothing."""
+    """Return the number of a thread's records and all their problems. Reads in pages; changes nothing."""
     problems: list[Problem] = []
     named: set[Pointer] = set()
     count = 0
@@ -384,7 +382,7 @@ async def verify_thread(store: ThreadStore, row: ThreadRow, *, dialect: Dialect)
 
 
 async def _read_records(store: ThreadStore, span: Span, problems: list[Problem]) -> AsyncIterator[Record]:
-    """Yield the records of a span. Where a page cannot be read its records are read one by one, and the broken ones named."""
+    """Yield the records of a span. If a page cannot be read, read its records one by one and report the broken ones."""
     start = span.start
     while start < span.stop:
         part = Span(thread_id=span.thread_id, start=start, stop=min(start + PAGE, span.stop))
@@ -429,7 +427,7 @@ def _check_digest(record: Record) -> list[Problem]:
 
 
 def _collect_pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
-    """Return every record a checkpoint names, or say why it cannot be read."""
+    """Return every record a checkpoint names, or report that it cannot be read."""
     try:
         checkpoint = decode_body(record.body, Checkpoint)
         entries = load_ledger(bytes(checkpoint.state)).entries
@@ -446,9 +444,9 @@ def _collect_pointers(record: Record, problems: list[Problem]) -> set[Pointer]:
 
 
 async def _check_chain(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
-    """Derive the chain along the live path again; the first wrong link is named, those after it follow from it.
+    """Derive the chain along the live path again and report the first wrong link.
 
-    A record that was redacted, erased or cannot be read proves nothing, and is not wrong for it: its link is taken as given.
+    The stored link of a redacted, erased or unreadable record is taken as given.
     """
     path = await load_live_path(store, row.id, whole=True)
     key = store.tenant.key
@@ -471,7 +469,7 @@ async def _check_chain(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> 
 
 
 async def _find_agent(store: ThreadStore, path: LivePath) -> str:
-    """Return whose chain a path holds, as its root says."""
+    """Return the agent of a path's chain, from the root's metadata."""
     for record in await store.read(path.spans[-1], kinds={RecordKind.META}, limit=1):
         try:
             return decode_body(record.body, MetaBody).agent
@@ -488,7 +486,7 @@ async def _check_pointer(store: ThreadStore, row: ThreadRow, pointer: Pointer) -
 
 
 async def _check_window(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:
-    """Return outputs in the window whose call is not, or why there is no window."""
+    """Report outputs in the window without their call, or that there is no window."""
     tip = Pointer(row.id, row.next - 1)
     try:
         history = await load_history(store, await load_live_path(store, row.id))

@@ -227,9 +227,9 @@ def make_mail_turn(
 
 
 def render_mail(text: str, *, sender: str, way: Way, answers: str = "") -> str:
-    """Return what a model reads of an agent's mail: an element of the host's, so that nobody takes it for a person's words.
+    """Render an agent's mail for a model, in a host element so that it is not taken for a person's words.
 
-    What the text holds stays within it: the element's own end is spelled apart.
+    The text cannot close the element: its end tag is escaped.
     """
     kind = "final_answer" if answers else "new_task" if way is Way.TRIGGER else "message"
     inner = text.replace(f"</{ELEMENT}", f"<\\/{ELEMENT}")

@@ -1,4 +1,4 @@
-"""Builds a thread's records from the steps of a foreign transcript."""
+"""Builds a thread's records from the steps of an imported transcript, with a checkpoint for each compaction of the client."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ NO_SUMMARY = "(no summary available)"
 
 @dataclass(slots=True)
 class Selection:
-    """Takes messages newest first; `full` once no older one is looked at."""
+    """Selects messages within a token budget, newest first; `full` once no older one fits."""
 
     left_tokens: int = BUDGET_TOKENS
     full: bool = False
 
     def take(self, text: str) -> str:
-        """Return what is kept of a message."""
+        """Return the part of a message that is kept."""
         raw = text.encode("utf-8", "replace")
         tokens = -(-len(raw) // TOKEN_BYTES)
         if tokens <= self.left_tokens:
@@ -62,7 +62,7 @@ class Selection:
 
 
 def shorten_middle(raw: bytes, *, tokens: int) -> str:
-    """Return text with its middle left out so that the rest fits."""
+    """Return text without its middle, so that the rest fits."""
     budget = tokens * TOKEN_BYTES
     left_out = -(-(len(raw) - budget) // TOKEN_BYTES)
     head = raw[: budget // 2].decode("utf-8", "ignore")
@@ -79,7 +79,7 @@ PAGE = 64
 
 
 class Placed(NamedTuple):
-    """A position of a checkpoint's layout, and what it weighs."""
+    """A position of a layout and its tokens."""
 
     entry: LayoutEntry
     tokens: int
@@ -93,7 +93,7 @@ class _Found(NamedTuple):
 
 
 async def select_messages(store: ThreadStore, thread_id: str, *, dialect: Dialect, stop: int) -> list[Placed]:
-    """Return what a compaction of the path before `stop` keeps of people's messages, oldest first. Reads no more than that."""
+    """Return people's newest messages on the path before `stop`, as Codex' compaction keeps them, oldest first."""
     path = await load_live_path(store, thread_id, stop=stop)
     selection = Selection()
     kept: list[Placed] = []
@@ -119,7 +119,7 @@ def _place_message(found: _Found, selection: Selection, dialect: Dialect) -> Pla
 
 
 def _list_texts(item: Item) -> list[str]:
-    """Return the texts of a message that holds nothing else worth keeping; what is no text counts as one of them."""
+    """Return the texts of a message; a part without text counts as an empty one."""
     content = (read_object(item.raw) or {}).get("content")
     if isinstance(content, str):
         return [content]
@@ -154,7 +154,7 @@ STRATEGY = "imported"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedCheckpoint:
-    """A foreign compaction: what it put in place of what it replaced. It has no state and no audit of ours.
+    """A compaction by the client, without a state and an audit of ours.
 
     `cut` is where the kept tail begins, None where nothing before the checkpoint is kept; `tokens_behind` counts that tail.
     """
@@ -171,7 +171,7 @@ class ImportedCheckpoint:
         return sum(tokens for _, tokens in self.layout) + self.tokens_behind
 
     def make_body(self, own: Pointer, *, dialect: Dialect) -> Checkpoint:
-        """Return the body of its record, which will be `own`."""
+        """Return the body of its record; `own` is that record's pointer."""
         return Checkpoint(
             strategy=STRATEGY,
             base=self.base,
@@ -185,7 +185,7 @@ class ImportedCheckpoint:
 
 
 def _add_source(entry: LayoutEntry, own: Pointer, *, dialect: Dialect) -> LayoutEntry:
-    """Return a literal that holds a person's words no record has with the checkpoint itself as their source."""
+    """Name the checkpoint itself as the source of a person's words that are in no other record."""
     if not isinstance(entry, LiteralEntry) or entry.ordinal is not None:
         return entry
     if not dialect.view(Item(bytes(entry.item))).by_person:
