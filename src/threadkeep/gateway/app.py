@@ -30,7 +30,7 @@ from threadkeep.gateway.http.guards import KEY_IN_PATH, NO_KEY, NO_NONCE, NO_TOK
 from threadkeep.gateway.http.headers import first, make_upstream_headers
 from threadkeep.gateway.http.keys import Admitted, Keys, admit, has_key, strip_key
 from threadkeep.gateway.http.metrics import CONTENT_TYPE, Metrics, Runs, split_run
-from threadkeep.gateway.http.proxy import AnswerStamp, Exchange, run_while_connected
+from threadkeep.gateway.http.proxy import AnswerStamp, ProxiedRequest, run_while_connected
 from threadkeep.gateway.http.relay import relay
 from threadkeep.gateway.http.routes import Route, find_route
 from threadkeep.gateway.http.upstream import Upstream, UpstreamFailure
@@ -101,7 +101,7 @@ class Gateway:
         self._ready = ready
         self._access_log = access_log or AccessLog()
         self._body_limit = body_limit
-        self._signing = AnswerStamp(now=now, new_id=new_id)
+        self._stamp = AnswerStamp(now=now, new_id=new_id)
         self._control = (
             control.Control(stores, token=control_token, stopping=self._stopping, histories=histories, runs=self._runs)
             if stores is not None and control_token is not None
@@ -138,7 +138,7 @@ class Gateway:
     def _log(self, entry: Entry, caller: Caller, *, seconds: float) -> None:
         # Probes come every few seconds and say nothing.
         if entry.route != "own":
-            at = self._signing.now() - seconds
+            at = self._stamp.now() - seconds
             counted = {"received": caller.received, "sent": caller.sent}
             self._access_log.write(entry, status=caller.status, seconds=seconds, at=at, gone=caller.gone, **counted)
 
@@ -226,7 +226,7 @@ class Gateway:
             await caller.answer(200, encode({"ok": True}))
 
     async def _converse(self, call: Call, caller: Caller, route: Route, entry: Entry) -> None:
-        exchange = Exchange(
+        exchange = ProxiedRequest(
             call=call,
             caller=caller,
             route=route,
@@ -237,7 +237,7 @@ class Gateway:
             entry=entry if self._access_log.content else None,
         )
         conversations = partial(self._conversations, entry.tenant, route.dialect.name)
-        await exchange.run(conversations, body_limit=self._body_limit, signing=self._signing)
+        await exchange.run(conversations, body_limit=self._body_limit, stamp=self._stamp)
 
     async def _pass_through(self, call: Call, caller: Caller, route: Route) -> None:
         headers = make_upstream_headers(call.headers, readable_answer=False)

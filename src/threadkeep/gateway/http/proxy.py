@@ -1,4 +1,4 @@
-"""One conversation request: read, decided upon, and the decision carried out."""
+"""Carries one conversation request: reads it, lets the conversation decide, and does what it decides."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from typing import Any, assert_never
 from urllib.parse import parse_qs
 
 from aiohttp import ClientError
-from msgspec import MsgspecError, Struct, field
-from msgspec.json import Decoder
 from multidict import CIMultiDict
 
 from threadkeep.dialects import Answer, Reply, Wire
-from threadkeep.dialects.raw_json import split_object
+from threadkeep.dialects.raw_json import ABSENT, read_fields, split_object
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.conversation.request import (
     Answered,
@@ -40,30 +38,30 @@ from threadkeep.gateway.http.metrics import Metrics, Run
 from threadkeep.gateway.http.relay import Finish, is_blendable, relay_reply, relay_without_tool
 from threadkeep.gateway.http.routes import Route
 from threadkeep.gateway.http.upstream import Upstream, UpstreamAnswer, UpstreamFailure
-from threadkeep.llm.failures import is_overflow
+from threadkeep.llm.failures import ErrorDetails, is_overflow, parse_error
 
 log = logging.getLogger("threadkeep.gateway")
 
-# How long the opening of a stream is held back to see whether it is a refusal; such a one comes before the model begins to think.
+# How long the opening of a stream is held back to see whether it is a refusal, which comes before the model begins to think.
 OPENING_SECONDS = 5.0
 OPENING_BYTES = 256 * 1024
-# What the gateway asks for by itself is a page or two, and not every provider can be told so. An answer that goes on and on,
-# thoughts and the envelopes of its events included, is broken off here, which ends what it costs.
+# The gateway's own requests ask for a page or two, but not every provider takes a limit. A longer answer, thoughts and events
+# included, is broken off, which ends its cost.
 DRAFT_BYTES = 8 * 1024 * 1024
-# Up to here undoing a compression takes less time than a thread does to begin, unless it is a bomb, which is bounded.
+# Up to this size a body is decompressed faster than a thread starts; a bomb is bounded.
 SMALL_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerStamp:
-    """What an answer of the gateway's own is dated and numbered with."""
+    """Clock and ids for the gateway's own answers."""
 
     now: Callable[[], float]
     new_id: Callable[[], str]
 
 
-class Exchange:
-    """One conversation request with everything it needs. Made for it, gone with it: it holds the client's credentials."""
+class ProxiedRequest:
+    """One conversation request with everything it needs. It holds the client's credentials, and lives as long as the request."""
 
     def __init__(
         self,
@@ -77,7 +75,7 @@ class Exchange:
         run: Run | None = None,
         entry: Entry | None = None,
     ) -> None:
-        """Take a request; `run` counts it, and `entry` is where its content is noted, None where it is to be noted nowhere."""
+        """Take a request; `run` counts it, and `entry`, if given, takes its content for the access log."""
         self._call = call
         self._entry = entry
         self._caller = caller
@@ -88,9 +86,9 @@ class Exchange:
         self._route = route
         self._target = call.target(route.path)
 
-    async def run(self, conversations: Callable[[], Awaitable[Conversations]], *, body_limit: int, signing: AnswerStamp) -> None:
-        """Read the request, let `conversations` decide, and do as it says."""
-        body = await self._body(limit=body_limit)
+    async def run(self, conversations: Callable[[], Awaitable[Conversations]], *, body_limit: int, stamp: AnswerStamp) -> None:
+        """Read the request, let `conversations` decide, and carry the decision out."""
+        body = await self._read_body(limit=body_limit)
         if body is None:
             return
         if self._entry is not None:
@@ -105,7 +103,7 @@ class Exchange:
                     self._run.count_request(client_bytes=len(body), provider_bytes=len(decision.body))
                 await self._forward(decision)
             case Answered():
-                await self._answer(decision, body=body, signing=signing)
+                await self._answer(decision, body=body, stamp=stamp)
             case Refused():
                 await self._refuse(decision)
             case _:
@@ -115,7 +113,7 @@ class Exchange:
         incoming = Incoming(
             path=self._route.path,
             query=self._call.query.decode("latin-1"),
-            headers=self._account_headers(),
+            headers=self._read_account_headers(),
             body=body,
             ask_provider=self._ask_provider,
             ask_path=self._ask_path,
@@ -128,16 +126,16 @@ class Exchange:
             self._metrics.count_failure(f"open.{error.code}")
             # Its code and not its text, which may quote what the client sent.
             log.warning("a conversation could not be opened and was forwarded as it came: %s", error.code)
-            return Forward(body=body, finished=_nobody)
+            return Forward(body=body, finished=_ignore_reply)
 
-    async def _body(self, *, limit: int) -> bytes | None:
+    async def _read_body(self, *, limit: int) -> bytes | None:
         """Return the request's body, readable; None where there is nobody left to answer or the answer was given here."""
         try:
             body = None if self._call.length > limit else await self._caller.read(limit=limit)
         except ConnectionResetError:
             return None
         codings = parse_codings(first(self._call.headers, b"content-encoding"))
-        read = DecodeFailure.TOO_LARGE if body is None else await _readable(body, codings, limit=limit)
+        read = DecodeFailure.TOO_LARGE if body is None else await _decode(body, codings, limit=limit)
         if isinstance(read, bytes):
             return read
         if read is DecodeFailure.TOO_LARGE:
@@ -151,7 +149,7 @@ class Exchange:
     async def _forward(self, forward: Forward) -> None:
         if self._entry is not None:
             self._entry.forwarded = forward.body
-        headers = self._headers()
+        headers = self._make_headers()
         headers.update(forward.headers)
         finish = Finish(forward, failures=self._metrics.failures)
         try:
@@ -164,8 +162,8 @@ class Exchange:
     async def _exchange(self, forward: Forward, *, headers: CIMultiDict[str], finish: Finish) -> None:
         async with self._upstream.exchange("POST", self._target, headers=headers, body=forward.body) as answer:
             smaller = None
-            if forward.overflowed is not None and isinstance(answer, UpstreamAnswer) and await _overflows(answer):
-                smaller = await self._made_to_fit(forward)
+            if forward.overflowed is not None and isinstance(answer, UpstreamAnswer) and await _is_overflow(answer):
+                smaller = await self._shrink(forward)
             if smaller is None:
                 await self._relay(answer, forward, headers=headers, finish=finish)
                 return
@@ -189,7 +187,7 @@ class Exchange:
     def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[UpstreamAnswer | UpstreamFailure]:
         return self._upstream.exchange("POST", self._target, headers=headers, body=body)
 
-    async def _made_to_fit(self, forward: Forward) -> Smaller | None:
+    async def _shrink(self, forward: Forward) -> Smaller | None:
         self._metrics.count_overflow()
         assert forward.overflowed is not None
         try:
@@ -205,40 +203,40 @@ class Exchange:
 
     async def _ask_path(self, path: str, body: bytes, more: Mapping[str, str]) -> ProviderAnswer:
         """Ask the provider something at one of its paths as this client; see `AskPath`."""
-        headers = self._headers()
+        headers = self._make_headers()
         headers.update(merge_header_lists(headers, more))
         async with self._upstream.exchange("POST", self._call.target(path), headers=headers, body=body) as answer:
             if isinstance(answer, UpstreamFailure):
                 raise ConnectionError(answer.message)
-            return await _whole(answer)
+            return await _read_whole(answer)
 
     async def _list_models(self, path: str) -> ProviderAnswer:
         """Ask the provider about its models as this client; see `threadkeep.gateway.conversation.request.ListModels`."""
-        headers = self._headers()
+        headers = self._make_headers()
         headers.popall("content-type", None)
         async with self._upstream.exchange("GET", self._call.target(path), headers=headers, body=None) as answer:
             if isinstance(answer, UpstreamFailure):
                 raise ConnectionError(answer.message)
-            return await _whole(answer)
+            return await _read_whole(answer)
 
-    def _account_headers(self) -> Mapping[str, str]:
+    def _read_account_headers(self) -> Mapping[str, str]:
         """Return the client's headers, with a key that stands in the query as if it stood in its header."""
         headers, endpoints = join_headers(self._call.headers), self._route.dialect.api.endpoints
         keys = parse_qs(self._call.query.decode("latin-1")).get(endpoints.key_query, []) if endpoints.key_query else []
         return {endpoints.key_header: keys[0], **headers} if keys else headers
 
-    def _headers(self) -> CIMultiDict[str]:
+    def _make_headers(self) -> CIMultiDict[str]:
         return make_upstream_headers(self._call.headers, readable_answer=True, decoded_body=True)
 
-    async def _answer(self, answered: Answered, *, body: bytes, signing: AnswerStamp) -> None:
+    async def _answer(self, answered: Answered, *, body: bytes, stamp: AnswerStamp) -> None:
         api = self._route.dialect.api
         target = api.read_target(split_object(body) or {}, path=self._route.path, query=self._call.query.decode("latin-1"))
         answer = Answer(
             text=answered.text,
-            response_id=f"{api.endpoints.id_prefix}{signing.new_id()}",
-            message_id=f"msg_{signing.new_id()}",
+            response_id=f"{api.endpoints.id_prefix}{stamp.new_id()}",
+            message_id=f"msg_{stamp.new_id()}",
             model=target.model,
-            created_at=int(signing.now()),
+            created_at=int(stamp.now()),
         )
         if target.form == "events":
             written, content_type = self._wire.render_answer_stream(answer), b"text/event-stream; charset=utf-8"
@@ -266,15 +264,15 @@ async def run_while_connected(caller: Caller, exchange: Coroutine[Any, Any, None
             raise
 
 
-async def _readable(body: bytes, codings: Sequence[str], *, limit: int) -> bytes | DecodeFailure:
-    """Undo a body's encoding; a large one beside the event loop, so that no stream waits for it."""
+async def _decode(body: bytes, codings: Sequence[str], *, limit: int) -> bytes | DecodeFailure:
+    """Decompress a body; a large one in a thread, so that no stream waits for it."""
     if not codings or len(body) <= SMALL_BYTES:
         return decode_body(body, codings, limit=limit)
     return await asyncio.to_thread(decode_body, body, codings, limit=limit)
 
 
-async def _overflows(answer: UpstreamAnswer) -> bool:
-    """Look at the beginning of an answer: is the request refused for its size?"""
+async def _is_overflow(answer: UpstreamAnswer) -> bool:
+    """Whether the beginning of an answer says that the request was refused for its size."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + OPENING_SECONDS
     if answer.status in REFUSED:
@@ -290,7 +288,7 @@ async def _overflows(answer: UpstreamAnswer) -> bool:
     return opening is Opening.OVERFLOW
 
 
-async def _whole(answer: UpstreamAnswer) -> ProviderAnswer:
+async def _read_whole(answer: UpstreamAnswer) -> ProviderAnswer:
     body = bytearray()
     try:
         async for chunk in answer.chunks():
@@ -305,52 +303,20 @@ async def _whole(answer: UpstreamAnswer) -> ProviderAnswer:
     return ProviderAnswer(status=answer.status, headers=join_headers(answer.headers), body=read)
 
 
-async def _nobody(reply: Reply) -> None:
+async def _ignore_reply(reply: Reply) -> None:
     """Take the reply to a request that was never opened."""
 
 
 TOO_LARGE = 413
 REFUSED = frozenset({400, TOO_LARGE, 422})
-# A refusal is short. What is longer is not read, and relayed.
+# A refusal is short. A longer body is relayed unread.
 REFUSAL_BYTES = 256 * 1024
 
+# Rate limits speak of tokens too, but a smaller request does not lift them.
 NOT_BY_SIZE = frozenset({"rate_limit_exceeded", "rate_limit_error", "insufficient_quota"})
-# The events a stream may open with before anything was said, by type.
+# The types of events that may open a stream before the model says anything.
 OPENING_EVENTS = frozenset({"response.created", "response.in_progress", "response.queued", "ping"})
 FAILED_EVENTS = frozenset({"response.failed", "error"})
-
-
-class _Error(Struct):
-    type: str | None = None
-    code: str | int | None = None
-    message: str | None = None
-
-
-class _Response(Struct):
-    error: _Error | None = None
-
-
-class _Refusal(Struct):
-    """An error body or event of any dialect, as far as it matters here."""
-
-    type: str | None = None
-    error: _Error | str | None = None
-    code: str | int | None = None
-    message: str | None = None
-    response: _Response = field(default_factory=_Response)
-
-    def said(self) -> _Error | None:
-        """Return the error it carries, wherever the dialect puts it."""
-        if isinstance(self.error, str):
-            return _Error(message=self.error)
-        if self.error is not None:
-            return self.error
-        if self.response.error is not None:
-            return self.response.error
-        return _Error(code=self.code, message=self.message) if self.message is not None else None
-
-
-_REFUSAL = Decoder(_Refusal)
 
 
 class Opening(Enum):
@@ -365,40 +331,30 @@ def is_size_refusal(status: int, body: bytes) -> bool:
     """Whether an answer with this status and body says that the request was too large for the model."""
     if status not in REFUSED:
         return False
-    error = _error_in(body)
-    return _speaks_of_size(error) if error is not None else status == TOO_LARGE
+    fields = read_fields(body)
+    error = parse_error(fields) if fields is not None else None
+    if error is None or not (error.codes or error.message):
+        return status == TOO_LARGE
+    return _is_about_size(error)
 
 
 def classify_opening(stream: bytes) -> Opening:
     """Return what the first bytes of an event stream tell: nothing yet, an answer under way, or a refusal for its size."""
-    events = stream.replace(b"\r\n", b"\n").split(b"\n\n")
-    for event in events[:-1]:
+    for event in stream.replace(b"\r\n", b"\n").split(b"\n\n")[:-1]:
         data = b"\n".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
         if not data:
             continue
-        refusal = _decoded(data)
-        if refusal is None:
+        fields = read_fields(data)
+        if fields is None:
             return Opening.UNDER_WAY
-        if refusal.type in OPENING_EVENTS:
+        kind = fields.text("type")
+        if kind in OPENING_EVENTS:
             continue
-        failed = refusal.type in FAILED_EVENTS or (refusal.type is None and refusal.error is not None)
-        error = refusal.said() if failed else None
-        return Opening.OVERFLOW if error is not None and _speaks_of_size(error) else Opening.UNDER_WAY
+        has_failed = kind in FAILED_EVENTS or (kind is None and fields.span("error") != ABSENT)
+        error = parse_error(fields.object("response") or fields)
+        return Opening.OVERFLOW if has_failed and _is_about_size(error) else Opening.UNDER_WAY
     return Opening.UNDECIDED
 
 
-def _speaks_of_size(error: _Error) -> bool:
-    codes = frozenset(str(code) for code in (error.code, error.type) if code is not None)
-    return codes.isdisjoint(NOT_BY_SIZE) and is_overflow(codes=codes, message=error.message or "")
-
-
-def _error_in(body: bytes) -> _Error | None:
-    refusal = _decoded(body)
-    return refusal.said() if refusal is not None else None
-
-
-def _decoded(data: bytes) -> _Refusal | None:
-    try:
-        return _REFUSAL.decode(data)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+def _is_about_size(error: ErrorDetails) -> bool:
+    return error.codes.isdisjoint(NOT_BY_SIZE) and is_overflow(codes=error.codes, message=error.message)

@@ -1,4 +1,4 @@
-"""Relays a provider's answer to the client, byte for byte, and reads it on the way where someone wants to know."""
+"""Relays a provider's answer to the client, byte for byte, and reads the reply in it on the way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 from aiohttp import ClientPayloadError
 
 from threadkeep.dialects import Reply, ReplyReader, Wire
-from threadkeep.dialects.base import AnswerFilter
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.conversation.recall_tool import RecallSession, keep_first_counts
 from threadkeep.gateway.conversation.request import Forward
@@ -65,7 +64,7 @@ class Finish:
 async def relay(caller: Caller, answer: UpstreamAnswer | UpstreamFailure, *, wire: Wire) -> None:
     """Relay an answer nobody reads."""
     if isinstance(answer, UpstreamFailure):
-        await _tell(caller, answer, wire=wire)
+        await _send_failure(caller, answer, wire=wire)
         return
     await _start(caller, answer)
     async for chunk in answer.chunks():
@@ -81,7 +80,7 @@ async def relay_reply(caller: Caller, answer: UpstreamAnswer | UpstreamFailure, 
     """
     if isinstance(answer, UpstreamFailure):
         await finish(Reply(outcome="failed"))
-        await _tell(caller, answer, wire=wire)
+        await _send_failure(caller, answer, wire=wire)
     elif answer.status >= 400:
         await finish(Reply(outcome="failed"))
         await relay(caller, answer, wire=wire)
@@ -143,8 +142,8 @@ async def _start(caller: Caller, answer: UpstreamAnswer) -> None:
     await caller.start(answer.status, drop_hop_by_hop(answer.headers))
 
 
-async def _tell(caller: Caller, unanswered: UpstreamFailure, *, wire: Wire) -> None:
-    await caller.answer(unanswered.status, wire.render_error(unanswered.status, unanswered.code, unanswered.message))
+async def _send_failure(caller: Caller, failure: UpstreamFailure, *, wire: Wire) -> None:
+    await caller.answer(failure.status, wire.render_error(failure.status, failure.code, failure.message))
 
 
 Ask = Callable[[bytes], AbstractAsyncContextManager[UpstreamAnswer | UpstreamFailure]]
@@ -162,94 +161,74 @@ def is_blendable(answer: UpstreamAnswer | UpstreamFailure) -> bool:
 async def relay_without_tool(
     caller: Caller, answer: UpstreamAnswer, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask
 ) -> None:
-    """Relay an answer; where it recalls something, ask the provider again with that and go on with what it answers then.
+    """Relay an answer; where it calls the recall tool, ask the provider again with the result and go on with its next answer.
 
     Raises:
         ClientError: An answer broke off, or could not be had, after the client was given a part of it.
     """
-    if answer.is_json:
-        await _Whole(caller, wire=wire, finish=finish, recall=recall, ask=ask).relay(answer)
-    else:
-        await _Streamed(caller, wire=wire, finish=finish, recall=recall, ask=ask).relay(answer)
+    relay_form = _relay_json_without_tool if answer.is_json else _relay_stream_without_tool
+    await relay_form(caller, answer, wire=wire, finish=finish, recall=recall, ask=ask)
 
 
-class _Streamed:
-    """An answer that is relayed as it comes, but for what is not for the client."""
+async def _relay_stream_without_tool(
+    caller: Caller, answer: UpstreamAnswer, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask
+) -> None:
+    """Relay a stream as it comes, but for the calls of the tool; the end of each answer is held back."""
+    tool_filter, shown, replies = recall.tool.make_filter(), wire.make_reader(), [Reply()]
 
-    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask) -> None:
-        self._caller = caller
-        self._wire = wire
-        self._finish = finish
-        self._recall = recall
-        self._ask = ask
-        self._filter: AnswerFilter = recall.tool.make_filter()
-        self._shown = wire.make_reader()
-        self._first: Reply | None = None
-
-    async def relay(self, answer: UpstreamAnswer) -> None:
-        await self._caller.start(answer.status, drop_hop_by_hop(answer.headers))
-        try:
-            again = await self._round(answer)
-            while again is not None:
-                self._filter.start_next()
-                async with self._ask(again) as more:
-                    if not is_blendable(more) or isinstance(more, UpstreamFailure) or more.is_json:
-                        raise ClientPayloadError("the provider did not go on with an answer")
-                    again = await self._round(more)
-            ending = self._filter.end()
-            self._shown.feed(ending)
-        finally:
-            await self._finish(keep_first_counts(self._shown.reply, self._first or Reply()))
-        await self._caller.end(ending)
-
-    async def _round(self, answer: UpstreamAnswer) -> bytes | None:
-        """Relay one answer of the provider up to its end, which is held back; return what is to be asked next."""
-        reader = self._wire.make_reader()
+    async def relay_round(answer: UpstreamAnswer) -> bytes | None:
+        reader = wire.make_reader()
         async for chunk in answer.chunks():
             reader.feed(chunk)
-            # Nothing at all is the sign of the end.
-            if chunk and (visible := self._filter.feed(chunk)):
-                self._shown.feed(visible)
-                await self._caller.write(visible)
-        if visible := self._filter.feed(b""):
-            await self._caller.write(visible)
-        self._first = self._first or reader.reply
-        return await _next(self._recall, reader.reply)
+            # An empty chunk would tell the filter that the stream has ended.
+            if chunk and (visible := tool_filter.feed(chunk)):
+                shown.feed(visible)
+                await caller.write(visible)
+        if visible := tool_filter.feed(b""):
+            await caller.write(visible)
+        replies.append(reader.reply)
+        return await _find_next_request(recall, reader.reply)
 
-
-class _Whole:
-    """An answer that is relayed when it is whole."""
-
-    def __init__(self, caller: Caller, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask) -> None:
-        self._caller = caller
-        self._wire = wire
-        self._finish = finish
-        self._recall = recall
-        self._ask = ask
-
-    async def relay(self, answer: UpstreamAnswer) -> None:
-        read = await _body(answer)
-        replies = [self._wire.read_reply(read)]
-        answers = [_object(read)]
-        again = await _next(self._recall, replies[0])
+    await _start(caller, answer)
+    try:
+        again = await relay_round(answer)
         while again is not None:
-            async with self._ask(again) as more:
-                if not is_blendable(more) or isinstance(more, UpstreamFailure):
-                    await relay_reply(self._caller, more, wire=self._wire, finish=self._finish)
-                    return
-                body = await _body(more)
-            replies.append(self._wire.read_reply(body))
-            answers.append(_object(body))
-            again = await _next(self._recall, replies[-1])
-        if len(answers) > 1 or self._recall.tool.find_calls(replies[0].items).calls:
-            read = json.dumps(self._recall.tool.merge_answers(answers), ensure_ascii=False).encode("utf-8", "replace")
-        await self._finish(keep_first_counts(self._wire.read_reply(read), replies[0]))
-        await self._caller.start(answer.status, drop_hop_by_hop(answer.headers))
-        await self._caller.end(read)
+            tool_filter.start_next()
+            async with ask(again) as more:
+                if not is_blendable(more) or isinstance(more, UpstreamFailure) or more.is_json:
+                    raise ClientPayloadError("the provider did not go on with an answer")
+                again = await relay_round(more)
+        ending = tool_filter.end()
+        shown.feed(ending)
+    finally:
+        await finish(keep_first_counts(shown.reply, replies[min(1, len(replies) - 1)]))
+    await caller.end(ending)
 
 
-async def _next(recall: RecallSession, reply: Reply) -> bytes | None:
-    """Return what the provider is to be asked next; where a store fails, the client gets the answer there is."""
+async def _relay_json_without_tool(
+    caller: Caller, answer: UpstreamAnswer, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask
+) -> None:
+    """Relay an answer once it is whole, made of as many of the provider's as it took."""
+    body = await _read_body(answer)
+    bodies, first_reply = [body], wire.read_reply(body)
+    again = await _find_next_request(recall, first_reply)
+    while again is not None:
+        async with ask(again) as more:
+            if not is_blendable(more) or isinstance(more, UpstreamFailure):
+                await relay_reply(caller, more, wire=wire, finish=finish)
+                return
+            bodies.append(await _read_body(more))
+        again = await _find_next_request(recall, wire.read_reply(bodies[-1]))
+    if len(bodies) > 1 or recall.tool.find_calls(first_reply.items).calls:
+        merged = recall.tool.merge_answers([_read_object(each) for each in bodies])
+        body = json.dumps(merged, ensure_ascii=False).encode("utf-8", "replace")
+    await finish(keep_first_counts(wire.read_reply(body), first_reply))
+    await _start(caller, answer)
+    await caller.end(body)
+
+
+async def _find_next_request(recall: RecallSession, reply: Reply) -> bytes | None:
+    """Return the provider's next request; None where the answer is the client's, or the store failed."""
     try:
         return await recall.handle_reply(reply)
     except ThreadkeepError as error:
@@ -257,7 +236,7 @@ async def _next(recall: RecallSession, reply: Reply) -> bytes | None:
         return None
 
 
-async def _body(answer: UpstreamAnswer) -> bytes:
+async def _read_body(answer: UpstreamAnswer) -> bytes:
     body = bytearray()
     async for chunk in answer.chunks():
         body += chunk
@@ -266,7 +245,7 @@ async def _body(answer: UpstreamAnswer) -> bytes:
     return bytes(body)
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _read_object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except ValueError:
