@@ -130,12 +130,12 @@ def test_histories_are_forgotten_before_they_take_too_much_room() -> None:
     first, longer = _seen(b"a" * 30), _seen(b"a" * 30, b"b" * 30)
     kept.keep(first, agent="", instead_of=None)
     kept.keep(longer, agent="", instead_of=first)
-    assert kept.longest(longer.items, agent="") == (longer, 2)
-    assert kept.longest(longer.items, agent="sub") == (None, 0)
+    assert kept.find_longest(longer.items, agent="") == (longer, 2)
+    assert kept.find_longest(longer.items, agent="sub") == (None, 0)
     other = _seen(b"c" * 60)
     kept.keep(other, agent="", instead_of=None)
-    assert kept.longest(longer.items, agent="") == (None, 0)
-    assert kept.longest(other.items, agent="") == (other, 1)
+    assert kept.find_longest(longer.items, agent="") == (None, 0)
+    assert kept.find_longest(other.items, agent="") == (other, 1)
 
 
 def _seen(*raws: bytes) -> History:

@@ -1,8 +1,7 @@
-"""What must be known of each item of a history, found out once.
+"""Reads each item of a history once.
 
-Clients resend everything with every request. Histories seen lately are kept, and one that goes on from such a one costs a
-comparison of bytes. What was found out about an item is kept longer, under a digest of its bytes and the link before it, and
-costs that digest.
+Clients resend everything with every request. Recent histories are kept whole: a request that goes on from one costs a comparison
+of bytes. What is known about an item is kept longer, under a digest of its bytes and the link before it, and costs that digest.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from threadkeep.items import Item, ItemKind, Role, View, link_chain, seed_chain
 from threadkeep.tokens import estimate_item
 
 KEY_BYTES = 16
-# Each costs a few hundred bytes; a thousand long conversations fit.
+# An item costs a few hundred bytes here; a thousand long conversations fit.
 KEPT = 100_000
-# Whole histories are kept for the conversations that are going on, and no longer than they fit here together.
+# How many bytes of whole histories are kept, for the conversations that are going on.
 HISTORY_BYTES = 32 * 1024 * 1024
 # Conversations that begin with the same item are compared one after the other.
 ALIKE = 8
@@ -32,32 +31,32 @@ TURN_BYTES = 64 * 1024
 # Reading an item costs as much as this many bytes however short the item is; recognising one costs far less.
 ITEM_BYTES = 1024
 KNOWN_ITEM_BYTES = 32
-# A longer item is read in a thread: no turn can be given while it is read.
+# A longer item is read in a thread: reading one item cannot be interrupted.
 LONG_ITEM_BYTES = 256 * 1024
-# How many items of one history are kept as they were read. Each holds a dozen objects, which the garbage collector walks over.
+# How many parsed items of one history are kept. Each holds a dozen objects, which the garbage collector walks over.
 PARSED_ITEMS = 8_192
-# Hosts that begin anew from a summary of their own say so in this section of their world, or have this question answered by it.
+# Hosts that start again from a summary of their own put it into this section, or let it answer this question.
 SUMMARY_SECTION = "client_summary"
 SUMMARY_QUESTION = "What did we do so far?"
 
 
 @dataclass(frozen=True, slots=True)
 class ItemInfo:
-    """One item of a history.
+    """What is known about one item of a history.
 
     Attributes:
-        link: The chain's digest up to and including it.
+        link: The chain's digest up to and including the item.
         role: Who wrote it.
-        by_person: Whether it is a message of a person's own.
+        by_person: Whether it is a message that a person wrote.
         by_model: Whether the model or one of its tools produced it.
         is_answer: Whether it is a plain message of the assistant's.
-        is_own: Whether the gateway said it.
-        is_output: Whether it is what a tool returned.
-        is_summary: Whether it is what a client, or its provider, wrote in place of a history.
+        is_own: Whether it is a signed answer of the gateway.
+        is_output: Whether it is a tool output.
+        is_summary: Whether a client or its provider wrote it in place of a history.
         is_sealed: Whether a provider signed or encrypted something in it.
-        is_host: Whether it is a host's message: in the system's role, or in the user's without a word of a person.
-        command: What it asks the gateway for, if it is a command.
-        host_parts: Of a command, what its host tells the model in the same message.
+        is_host: Whether it is a host's message: in the system role, or in the user role without a word of a person.
+        command: The command it is, if it is one.
+        host_parts: The parts of a command's message that its host wrote for the model.
     """
 
     link: bytes
@@ -77,7 +76,7 @@ class ItemInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedItem:
-    """An item as it was read for the first time, at more length than is kept of it."""
+    """The view and the canonical form of an item that was just read for the first time."""
 
     view: View
     canonical: bytes
@@ -85,7 +84,12 @@ class ParsedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A whole history as it was sent; `parsed` is what was read just now, by position, and no more than `PARSED_ITEMS` of it."""
+    """A whole history as it was sent.
+
+    Attributes:
+        aside: For each item, whether it is a command or the answer to one.
+        parsed: The items read just now, by position; at most `PARSED_ITEMS`.
+    """
 
     items: tuple[Item, ...]
     infos: tuple[ItemInfo, ...]
@@ -98,7 +102,7 @@ class History:
 
     @property
     def command(self) -> Command | None:
-        """What the gateway is asked to do, if the last thing a person said is a command; a host may have added to it."""
+        """The command that the history ends with, if it does; host messages may stand behind it."""
         for info in reversed(self.infos):
             if info.command is not None or not info.is_host:
                 return info.command
@@ -106,18 +110,18 @@ class History:
 
     @property
     def turn(self) -> tuple[ItemInfo, ...]:
-        """What came after the newest message of a person."""
+        """The items after the newest message of a person."""
         asked = [index for index, info in enumerate(self.infos) if info.by_person and not self.aside[index]]
         return self.infos[asked[-1] + 1 :] if asked else self.infos
 
     @property
     def in_tool_loop(self) -> bool:
-        """Whether the model waits for nothing but the outputs of its calls, and its turn goes on."""
+        """Whether the history ends with a tool output, so that the turn goes on."""
         return bool(self.infos) and self.infos[-1].is_output
 
 
 class ItemCache:
-    """Looks at histories of one tenant and dialect, and remembers what it saw; the oldest is forgotten first."""
+    """Reads histories of one tenant and dialect, and remembers their items; the oldest are forgotten first."""
 
     def __init__(self, *, key: bytes, dialect: Dialect, names: CommandNames, kept: int = KEPT) -> None:
         self._key = key
@@ -131,19 +135,19 @@ class ItemCache:
         return len(self._known)
 
     def has_prefix(self, items: Sequence[Item], *, agent: str, length: int) -> bool:
-        """Whether a history that was seen lately begins with the same `length` items."""
-        return self._histories.longest(items[:length], agent=agent)[1] >= length
+        """Whether a recent history begins with the same `length` items."""
+        return self._histories.find_longest(items[:length], agent=agent)[1] >= length
 
     async def read(self, items: Sequence[Item], *, agent: str) -> History:
-        """Return what is known of a history after the seed of `agent`; a long one that is new leaves others their turn."""
-        earlier, shared = self._histories.longest(items, agent=agent)
+        """Return a history with what is known about its items; a long new one lets other requests run in between."""
+        earlier, shared = self._histories.find_longest(items, agent=agent)
         infos = list(earlier.infos[:shared]) if earlier else []
         link = infos[-1].link if infos else seed_chain(self._key, dialect=self._dialect.name, agent=agent)
         parsed: dict[int, ParsedItem] = {}
         unread = TURN_BYTES
         for index, item in enumerate(islice(items, shared, None), start=shared):
             is_long = len(item.raw) >= LONG_ITEM_BYTES
-            place = await asyncio.to_thread(_place, item, link) if is_long else _place(item, link)
+            place = await asyncio.to_thread(_digest_place, item, link) if is_long else _digest_place(item, link)
             info = self._known.get(place)
             unread -= KNOWN_ITEM_BYTES
             if info is None:
@@ -158,7 +162,7 @@ class ItemCache:
                 unread = TURN_BYTES
                 await asyncio.sleep(0)
         self._forget()
-        aside = _asides(infos, known=earlier.aside[:shared] if earlier else ())
+        aside = _find_asides(infos, known=earlier.aside[:shared] if earlier else ())
         history = History(items=tuple(items), infos=tuple(infos), aside=aside)
         self._histories.keep(history, agent=agent, instead_of=earlier if earlier and shared == len(earlier.items) else None)
         return replace(history, parsed=parsed)
@@ -197,24 +201,24 @@ class ItemCache:
 
 
 class HistoryCache:
-    """Whole histories seen lately, by what they begin with."""
+    """Recent histories, by agent and first item."""
 
     def __init__(self, *, limit_bytes: int = HISTORY_BYTES) -> None:
         self._limit = limit_bytes
         self._bytes = 0
         self._alike: dict[tuple[str, bytes], list[tuple[History, int]]] = {}
 
-    def longest(self, items: Sequence[Item], *, agent: str) -> tuple[History | None, int]:
+    def find_longest(self, items: Sequence[Item], *, agent: str) -> tuple[History | None, int]:
         """Return the history that shares the longest beginning with `items`, and how many items that is."""
         best: tuple[History | None, int] = None, 0
         for history, _ in self._alike.get((agent, items[0].raw), ()) if items else ():
-            shared = _shared(history.items, items)
+            shared = _count_shared(history.items, items)
             if shared > best[1]:
                 best = history, shared
         return best
 
     def keep(self, history: History, *, agent: str, instead_of: History | None) -> None:
-        """Keep a history, in place of one it goes on from."""
+        """Keep a history, in place of the one it goes on from."""
         if not history.items:
             return
         begins = agent, history.items[0].raw
@@ -224,20 +228,20 @@ class HistoryCache:
         later = islice(history.items, len(known.items) if known else 0, None)
         entry = history, size + sum(len(item.raw) for item in later)
         self._alike[begins] = [*kept, entry]
-        self._bytes += _bytes([*kept, entry]) - _bytes(alike)
+        self._bytes += _count_bytes([*kept, entry]) - _count_bytes(alike)
         while self._bytes > self._limit and self._alike:
-            self._bytes -= _bytes(self._alike.pop(next(iter(self._alike))))
+            self._bytes -= _count_bytes(self._alike.pop(next(iter(self._alike))))
 
 
-def _place(item: Item, link: bytes) -> bytes:
+def _digest_place(item: Item, link: bytes) -> bytes:
     """Return the digest under which an item is known behind `link`."""
     return blake2b(item.raw, key=link, digest_size=KEY_BYTES).digest()
 
 
-def _asides(infos: Sequence[ItemInfo], *, known: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Return what is said to the gateway and by it, where that is known of a beginning."""
+def _find_asides(infos: Sequence[ItemInfo], *, known: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Return, for each item, whether it is a command or the answer to one; `known` is that of the first items."""
     start = len(known)
-    # What an answer is depends on what stands before it, back to the last thing that is none of these.
+    # Whether an answer is an aside depends on the items before it, back to the last that is none of these.
     while start and ((last := infos[start - 1]).is_answer or last.is_host or last.command is not None):
         start -= 1
     later = infos[start:]
@@ -251,17 +255,17 @@ def _asides(infos: Sequence[ItemInfo], *, known: tuple[bool, ...]) -> tuple[bool
 
 
 def _is_host(view: View) -> bool:
-    """Whether a host wrote a message: in the system's role, or in the user's without a word of a person."""
-    in_users_role = view.kind is ItemKind.MESSAGE and view.role is Role.USER
-    return (view.role is Role.SYSTEM or in_users_role) and not view.by_person
+    """Whether a host wrote a message: in the system role, or in the user role without a word of a person."""
+    is_user_message = view.kind is ItemKind.MESSAGE and view.role is Role.USER
+    return (view.role is Role.SYSTEM or is_user_message) and not view.by_person
 
 
-def _bytes(histories: Sequence[tuple[History, int]]) -> int:
+def _count_bytes(histories: Sequence[tuple[History, int]]) -> int:
     return sum(size for _, size in histories)
 
 
-def _shared(one: Sequence[Item], other: Sequence[Item]) -> int:
-    """Return how many items two histories have in common at their beginning, byte for byte."""
+def _count_shared(one: Sequence[Item], other: Sequence[Item]) -> int:
+    """Return how many items two histories share at their beginning, byte for byte."""
     shared = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine is not theirs and mine.raw != theirs.raw:

@@ -1,4 +1,4 @@
-"""The seam between the proxy, which moves bytes, and the conversation logic behind it, which decides what they mean."""
+"""The interface between the proxy, which moves bytes, and the conversation, which decides what becomes of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from threadkeep.memory.memory import Summary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAnswer:
-    """A whole answer of the provider to a request the gateway made by itself."""
+    """A provider's whole answer to a request of the gateway's own."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -25,15 +25,15 @@ class ProviderAnswer:
 
 
 class AnswerTooLong(ConnectionError):
-    """An answer was broken off because it would not end; asking again would not make it shorter."""
+    """An answer was cut off at its limit; asking again would not make it shorter."""
 
 
-# Sends a body to where the client's own request goes, with the client's own headers, and returns the whole answer. It raises
+# Sends a body to the path of the client's request, with the client's headers, and returns the whole answer. Raises
 # `ConnectionError` if the provider cannot be reached or its answer breaks off. It must not outlive the work it was given for.
 AskProvider = Callable[[bytes], Awaitable[ProviderAnswer]]
-# The same for another path of the provider, with headers that replace or join the client's own.
+# The same for another path of the provider, with headers whose values are added to the client's.
 AskPath = Callable[[str, bytes, Mapping[str, str]], Awaitable[ProviderAnswer]]
-# Reads one of the provider's lists of models, by its path, with the client's own headers; raises as `AskProvider` does.
+# Reads a list of models from the provider, with the client's headers; raises as `AskProvider` does.
 ListModels = Callable[[str], Awaitable[ProviderAnswer]]
 
 
@@ -45,10 +45,10 @@ class Incoming:
         path: What follows the mount: `/responses` for `/v1/responses`.
         query: What follows the path in the URL; may hold a credential.
         headers: Names in lower case; the values of a repeated header are joined by `, `. Holds the client's credentials.
-        body: The request as it arrived, its content encoding undone.
-        ask_provider: Asks the provider something else on this client's behalf; None where that cannot be done.
-        ask_path: Asks it at another of its paths.
-        list_models: Asks it about its models.
+        body: The request as it arrived, decompressed.
+        ask_provider: Sends another body to the provider, as this client; None where that is not possible.
+        ask_path: Sends one to another path.
+        list_models: Reads a list of models.
         placed: Called with the thread's id once the request is recorded.
     """
 
@@ -64,7 +64,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Smaller:
-    """What is sent in place of a request that did not fit: its body, and the headers that replace or join the client's own."""
+    """A smaller request in place of one that did not fit; `headers` replace the client's own of these names."""
 
     body: bytes = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -158,7 +158,7 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWish:
-    """What is to be done to a history: compact it now, or once it holds that many tokens."""
+    """What a host asks for: compact its history now, or once it holds `limit_tokens`."""
 
     compact: bool = False
     focus: str | None = None
@@ -167,14 +167,14 @@ class HostWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWindow:
-    """A history as it is to be sent: `body` holds its window.
+    """The window of a host's history, in `body`.
 
     Attributes:
-        checkpoint: The compaction it rests on, if it rests on one.
-        state: The session state, of that compaction or of the history that this one continues; None where there is none.
+        checkpoint: The ordinal of its checkpoint, if it has one.
+        state: The session state of that checkpoint, or of the thread that this one continues.
         report: The compaction that was made just now, if one was.
-        trouble: Why one that was due was not made.
-        answer: What the user is told who typed a command; the window holds nothing of it.
+        trouble: Why a compaction that was due failed.
+        answer: The answer to a command of the user; the window holds nothing of it.
     """
 
     thread_id: str
@@ -188,21 +188,21 @@ class HostWindow:
 
 
 class HostConversations(Protocol):
-    """Who keeps the conversations of one tenant in one dialect."""
+    """Conversations of hosts that talk to their providers without the gateway; one tenant, one dialect."""
 
     async def lay_out(self, incoming: Incoming, wish: HostWish) -> HostWindow:
         """Record a history and return its window. Durable when it returns.
 
         Raises:
-            BadInput: There is no history in it.
-            CompactionError, Conflict: It was to be compacted now, and that did not happen; it is recorded all the same.
-            CompactionStopped: A hook wants the turn to end, be it around a compaction or as the session starts anew after one.
+            BadInput: The body holds no history.
+            CompactionError, Conflict: It could not be compacted as asked; it is recorded all the same.
+            CompactionStopped: A hook wants the turn to end.
         """
         ...
 
 
 def merge_header_lists(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of `more`, whose values are lists, each with what `headers` has under its name in front."""
+    """Return the headers of `more`, whose values are lists, each with the values that `headers` has for it in front."""
     merged = {}
     for name, added in more.items():
         values = [value for value in headers.get(name, "").split(",") if value]

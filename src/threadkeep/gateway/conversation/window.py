@@ -1,4 +1,7 @@
-"""What goes upstream in place of a client's history: the checkpoint's layout, then everything after its cut."""
+"""The window that is sent in place of a client's history: the checkpoint's layout, then everything after its cut.
+
+Items that were erased from the store, and that the client still sends, are replaced by a short text.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,12 @@ from threadkeep.tokens import estimate_item
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowItem:
-    """One position of what goes upstream; `depth` is the link of the client's chain it stands for, None where it is ours.
+    """One item of a window.
 
-    `from_checkpoint` says that a checkpoint placed it, `sealed` that a provider signed or encrypted something in it.
+    Attributes:
+        depth: The link of the client's chain that it stands for; None where the item is ours.
+        from_checkpoint: Whether a checkpoint's layout placed it.
+        sealed: Whether a provider signed or encrypted something in it.
     """
 
     item: Item
@@ -32,10 +38,10 @@ class WindowItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What a checkpoint puts in place of the first `covers` items of a history.
+    """The layout of a checkpoint, which replaces the first `covers` items of a history.
 
-    Each entry is the depth of an item that is kept, or what stands there instead and who alone can read it (None: anyone). Before
-    entry `start_at`, right behind the state, is the place of what hooks add to a window.
+    An entry is the depth of a kept item, or an item of the checkpoint with the only issuer that can read it (None: anyone).
+    Items that hooks add stand before entry `start_at`, right behind the state.
     """
 
     covers: int
@@ -44,77 +50,79 @@ class Layout:
 
 
 def read_layout(checkpoint: Checkpoint) -> Layout:
-    """Return a checkpoint's layout, read once for all the requests it will be sent in."""
+    """Return a checkpoint's layout, read once for all its requests."""
     states = [at for at, entry in enumerate(checkpoint.layout, start=1) if isinstance(entry, StateEntry)]
-    return Layout(covers=checkpoint.covers, entries=tuple(map(_entry, checkpoint.layout)), start_at=states[-1] if states else 0)
+    return Layout(
+        covers=checkpoint.covers, entries=tuple(map(_read_entry, checkpoint.layout)), start_at=states[-1] if states else 0
+    )
 
 
 def build_window(history: History, layout: Layout | None, *, issuer: str, start: Sequence[WindowItem] = ()) -> list[WindowItem]:
-    """Return the history to send, with what hooks added to it in its place. What was said to the gateway is left out.
+    """Return the window to send, with the items that hooks added (`start`), and without commands and their answers.
 
-    What a host said in the message of a command stays, and what it said behind it in the system's role stands behind the next
-    message of the user's instead: a provider that takes such messages takes them there alone.
+    A host's own parts of a command's message stay. Its system messages behind a command move behind the next user message,
+    because providers accept them only there.
 
-    Kept items are the client's own bytes of this request; only stubs, literals and the state are not. A literal that another
-    account's provider wrote, and that only it can read, is left out: the state beside it says the same.
+    Kept items have the bytes of this request; stubs, literals and the state are ours. A literal that only another account can
+    read is left out: the state beside it says the same.
     """
     if layout is None:
-        return _after(history, 0)
-    window = _world(history)
+        return _list_later(history, 0)
+    window = _find_first_host_parts(history)
     for at, entry in enumerate(layout.entries):
         if at == layout.start_at:
             window.extend(start)
         if isinstance(entry, int):
-            item, glance = history.items[entry - 1], history.infos[entry - 1]
-            window.append(WindowItem(item=item, tokens=glance.tokens, depth=entry, from_checkpoint=True, sealed=glance.is_sealed))
+            item, info = history.items[entry - 1], history.infos[entry - 1]
+            window.append(WindowItem(item=item, tokens=info.tokens, depth=entry, from_checkpoint=True, sealed=info.is_sealed))
         elif entry[1] in (None, issuer):
             window.append(entry[0])
     if layout.start_at == len(layout.entries):
         window.extend(start)
-    return [*window, *_after(history, layout.covers)]
+    return [*window, *_list_later(history, layout.covers)]
 
 
-def _world(history: History) -> list[WindowItem]:
-    """Return what a host says of its world in the first message, where that is a command: no record of it can be kept in view."""
+def _find_first_host_parts(history: History) -> list[WindowItem]:
+    """Return the host's parts of the first message where that is a command: they are in no record that a layout could keep."""
     first = history.infos[0].host_parts if history.infos else None
     return [] if first is None else [WindowItem(item=first, tokens=estimate_item(first.raw), depth=1, from_checkpoint=True)]
 
 
-def _after(history: History, covers: int) -> list[WindowItem]:
+def _list_later(history: History, covers: int) -> list[WindowItem]:
     window: list[WindowItem] = []
     held: list[WindowItem] = []
     behind_command = _is_behind_command(history, covers)
     later = zip(history.items[covers:], history.infos[covers:], history.aside[covers:], strict=True)
-    for depth, (item, glance, aside) in enumerate(later, start=covers + 1):
-        behind_command = glance.command is not None or (behind_command and glance.is_host)
+    for depth, (item, info, aside) in enumerate(later, start=covers + 1):
+        behind_command = info.command is not None or (behind_command and info.is_host)
         if aside:
-            if glance.host_parts is not None:
-                tokens = estimate_item(glance.host_parts.raw)
-                window.append(WindowItem(item=glance.host_parts, tokens=tokens, depth=depth))
+            if info.host_parts is not None:
+                tokens = estimate_item(info.host_parts.raw)
+                window.append(WindowItem(item=info.host_parts, tokens=tokens, depth=depth))
             continue
-        placed = WindowItem(item=item, tokens=glance.tokens, depth=depth, sealed=glance.is_sealed)
-        if behind_command and glance.role is Role.SYSTEM:
+        placed = WindowItem(item=item, tokens=info.tokens, depth=depth, sealed=info.is_sealed)
+        if behind_command and info.role is Role.SYSTEM:
             held.append(placed)
             continue
         window.append(placed)
-        if held and glance.role is Role.USER:
+        if held and info.role is Role.USER:
             window.extend(held)
             held = []
     return [*window, *held]
 
 
 def _is_behind_command(history: History, depth: int) -> bool:
-    """Whether the item after the first `depth` follows a command at once, or a host's words behind one."""
+    """Whether the item after the first `depth` follows a command, with at most host messages between."""
     while depth and history.infos[depth - 1].is_host:
         depth -= 1
     return depth > 0 and history.infos[depth - 1].command is not None
 
 
-def _entry(entry: LayoutEntry) -> int | tuple[WindowItem, str | None]:
+def _read_entry(entry: LayoutEntry) -> int | tuple[WindowItem, str | None]:
     match entry:
         case KeepEntry():
             if entry.depth is None:
-                raise AssertionError("what a gateway thread keeps came from a client, and so is a link of its chain")
+                raise AssertionError("a kept item of a gateway thread came from its client, and is a link of the chain")
             return entry.depth
         case StubEntry() | StateEntry() | LiteralEntry():
             item = Item(bytes(entry.item))
@@ -126,12 +134,12 @@ def _entry(entry: LayoutEntry) -> int | tuple[WindowItem, str | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """What is erased of the part of a path that is still sent.
+    """The erased items among those of a path that are still sent.
 
     Attributes:
-        depths: Its links of the client's chain.
-        bound: How many links there were when that happened: what a provider bound before is bound to what was.
-        ancestors: Threads the path comes from, and where each ended: what is erased there is noted at its end.
+        depths: Their links of the client's chain.
+        bound: How many links there were when they were erased: thinking up to there is bound to the erased items.
+        ancestors: The threads that the path comes from, and where each ended; their erasures are noted at their ends.
     """
 
     depths: frozenset[int] = frozenset()
@@ -140,24 +148,24 @@ class Erased:
 
 
 async def load_erased(store: ThreadStore, path: LivePath, checkpoint: Checkpoint | None, *, tip_of: str | None) -> Erased:
-    """Return what is erased of a path. Costs what its window holds.
+    """Return what is erased of a path, at the cost of what its window holds.
 
-    `tip_of` is the thread the path is the whole of; None where the path ends before its thread does, and a fork begins there.
+    `tip_of` is the thread whose whole path it is; None where the path ends earlier, because a fork begins there.
     """
     names = list(dict.fromkeys(span.thread_id for span in path.spans))
     ancestors = tuple([(name, (await store.get(name)).next) for name in names if name != tip_of])
-    sent = [*await _kept(store, checkpoint), *await _later(store, path)]
-    notes = await _notes(store, sent, names=names)
-    named = {(note.thread_id, ordinal) for note in notes for ordinal in _ordinals(note)}
+    sent = [*await _load_kept(store, checkpoint), *await _load_later(store, path)]
+    notes = await _load_notes(store, sent, names=names)
+    named = {(note.thread_id, ordinal) for note in notes for ordinal in _read_ordinals(note)}
     # An erasure is noted before it is carried out; from then on it counts.
     gone = [record for record in sent if record.erased or (record.thread_id, record.ordinal) in named]
     depths = frozenset(record.depth for record in gone if record.depth is not None)
-    bound = max((_links_at(note, sent) for note in notes), default=_links(sent)) if depths else 0
+    bound = max((_count_links_at(note, sent) for note in notes), default=_count_links(sent)) if depths else 0
     return Erased(depths=depths, bound=bound, ancestors=ancestors)
 
 
 async def follow_ancestors(store: ThreadStore, erased: Erased, reached: Sequence[int | None]) -> Erased | None:
-    """Return what is erased of a path whose ancestors have `reached` these ends meanwhile; None where it must be loaded anew."""
+    """Return what is erased of a path whose ancestors now end at `reached`; None where it must be loaded again."""
     if reached == [end for _, end in erased.ancestors]:
         return erased
     ancestors: list[tuple[str, int]] = []
@@ -172,7 +180,7 @@ async def follow_ancestors(store: ThreadStore, erased: Erased, reached: Sequence
 
 
 def replace_erased(window: Sequence[WindowItem], erased: Erased, *, dialect: Dialect) -> list[WindowItem]:
-    """Return a window in which something that says so stands in place of what was erased."""
+    """Return a window with a short text in place of each erased item."""
     if not erased.depths:
         return list(window)
     shown: list[WindowItem] = []
@@ -184,8 +192,8 @@ def replace_erased(window: Sequence[WindowItem], erased: Erased, *, dialect: Dia
     return shown
 
 
-async def _kept(store: ThreadStore, checkpoint: Checkpoint | None) -> list[Record]:
-    """Return the records a checkpoint keeps as they are, without their bodies."""
+async def _load_kept(store: ThreadStore, checkpoint: Checkpoint | None) -> list[Record]:
+    """Return the records that a checkpoint keeps, without their bodies."""
     wanted: dict[str, set[int]] = {}
     for entry in checkpoint.layout if checkpoint else ():
         if isinstance(entry, KeepEntry):
@@ -197,14 +205,14 @@ async def _kept(store: ThreadStore, checkpoint: Checkpoint | None) -> list[Recor
     return found
 
 
-async def _later(store: ThreadStore, path: LivePath) -> list[Record]:
+async def _load_later(store: ThreadStore, path: LivePath) -> list[Record]:
     return [record for span in path.spans for record in await store.read(span, kinds={RecordKind.ITEM}, bodies=False)]
 
 
-async def _notes(store: ThreadStore, sent: Sequence[Record], *, names: Sequence[str]) -> list[Record]:
+async def _load_notes(store: ThreadStore, sent: Sequence[Record], *, names: Sequence[str]) -> list[Record]:
     """Return the notes of erasures in these threads.
 
-    Where nothing is erased yet, only one that was written behind everything else can be under way.
+    Where nothing is erased yet, only an erasure noted behind all these records can be under way.
     """
     found: list[Record] = []
     is_erased = any(record.erased for record in sent)
@@ -216,20 +224,20 @@ async def _notes(store: ThreadStore, sent: Sequence[Record], *, names: Sequence[
     return [record for record in found if read_erasure_note(record.body) is not None]
 
 
-def _ordinals(note: Record) -> list[int]:
-    context = read_erasure_note(note.body)
-    return context.ordinals if context is not None else []
+def _read_ordinals(note: Record) -> list[int]:
+    erasure = read_erasure_note(note.body)
+    return erasure.ordinals if erasure is not None else []
 
 
-def _links_at(note: Record, sent: Sequence[Record]) -> int:
-    """Return how many links a path had when something on it was erased; other threads are told apart by the time."""
+def _count_links_at(note: Record, sent: Sequence[Record]) -> int:
+    """Return how many links a path had when an item was erased; records of other threads are compared by time."""
     before = (
         record
         for record in sent
         if (record.ordinal < note.ordinal if record.thread_id == note.thread_id else record.at_ms <= note.at_ms)
     )
-    return _links(before)
+    return _count_links(before)
 
 
-def _links(records: Iterable[Record]) -> int:
+def _count_links(records: Iterable[Record]) -> int:
     return max((record.depth for record in records if record.depth is not None), default=0)
