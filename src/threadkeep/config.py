@@ -77,6 +77,7 @@ class Config:
         persistence: Whether everything is recorded, or only what is needed to continue.
         openai_upstream: Where Responses and Chat Completions requests go.
         anthropic_upstream: Where Messages requests go.
+        gemini_upstream: Where Gemini requests go.
         keys_file: The file with the gateway's keys and their tenants.
         access_log: Whether the gateway writes a line for each request.
         log_content: Whether that line contains the bodies of conversation requests.
@@ -130,6 +131,7 @@ class Config:
     persistence: str = "extended"
     openai_upstream: str = "https://api.openai.com"
     anthropic_upstream: str = "https://api.anthropic.com"
+    gemini_upstream: str = "https://generativelanguage.googleapis.com"
     keys_file: str | None = None
     access_log: str = "on"
     log_content: str = "off"
@@ -207,6 +209,7 @@ USERS_ALONE: Final[Mapping[str, str]] = {
     "log_content": "decides whether what is said is written to a log",
     "openai_upstream": _RECEIVES_CREDENTIALS,
     "anthropic_upstream": _RECEIVES_CREDENTIALS,
+    "gemini_upstream": _RECEIVES_CREDENTIALS,
     "compact_model": _RECEIVES_CREDENTIALS,
     "memory_model": _RECEIVES_CREDENTIALS,
     "chat_model": _RECEIVES_CREDENTIALS,

@@ -250,4 +250,89 @@ class MessagesSamples:
         return {"type": "thinking", "thinking": text, "signature": f"signed {text}"}
 
 
-SAMPLES: Final[tuple[DialectSamples, ...]] = (ResponsesSamples(), ChatSamples(), MessagesSamples())
+class GeminiSamples:
+    """Contents as Gemini's own SDK sends them."""
+
+    dialect: Dialect = find_dialect("gemini")
+    requests: Sequence[bytes] = (
+        b'{"systemInstruction":{"parts":[{"text":"Be brief."}]},"contents":[{"role":"user","parts":[{ "text":"caf\\u00e9"}]},'
+        b'{"role":"model","parts":[{"functionCall":{"name":"ls","args":{ "n":1.0}},"thoughtSignature":"c2ln"}]}],'
+        b'"generationConfig":{"temperature":0.70}}',
+        b'{"contents":[],"x":{ "y":1e2}}',
+    )
+    streams: Sequence[Streamed] = (
+        Streamed(
+            stream=b"".join(
+                [
+                    b'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Hm.","thought":true}]}}]}\n\n',
+                    'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Grü"}]},"index":0}]}\n\n'.encode(),
+                    'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"ße ✓"}]}}],'
+                    '"usageMetadata":{"promptTokenCount":9}}\n\n'.encode(),
+                    b'data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"ls","args":{"n":1.50}},'
+                    b'"thoughtSignature":"c2ln\\/"}]},"finishReason":"STOP"}],"responseId":"r","usageMetadata":'
+                    b'{"promptTokenCount":9,"candidatesTokenCount":2,"thoughtsTokenCount":3,"cachedContentTokenCount":4}}\n\n',
+                ]
+            ),
+            reply=Reply(
+                items=(
+                    Item(
+                        '{"role":"model","parts":[{"text":"Hm.","thought":true},{"text":"Grüße ✓"},'
+                        '{"functionCall":{"name":"ls","args":{"n":1.50}},"thoughtSignature":"c2ln\\/"}]}'.encode()
+                    ),
+                ),
+                input_tokens=9,
+                output_tokens=5,
+                cached_tokens=4,
+                response_id="r",
+                outcome="completed",
+            ),
+        ),
+    )
+
+    def person(self, text: str) -> Json:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    def pictured(self, text: str) -> Json:
+        return {"role": "user", "parts": [{"text": text}, {"inlineData": {"mimeType": "image/png", "data": PICTURE}}]}
+
+    def host(self, text: str) -> Json:
+        return self.person(f"<environment_context>\n{text}\n</environment_context>")
+
+    def system(self, text: str) -> Json:
+        return {"role": "system", "parts": [{"text": text}]}
+
+    def answer(self, text: str) -> Json:
+        return {"role": "model", "parts": [{"text": text}]}
+
+    def thought(self, text: str) -> Json:
+        return {"role": "model", "parts": [{"text": text, "thought": True, "thoughtSignature": "c2ln"}]}
+
+    def calls(self, arguments: Mapping[str, str], *, thought: str | None = None) -> list[Json]:
+        called = ({"id": call_id, "name": "shell", "args": json.loads(text)} for call_id, text in arguments.items())
+        made: list[Json] = [{"functionCall": call} for call in called]
+        parts = [{"text": thought, "thought": True}] if thought else []
+        return [{"role": "model", "parts": [*parts, {**made[0], "thoughtSignature": "c2ln"}, *made[1:]]}]
+
+    def outputs(self, texts: Mapping[str, str]) -> list[Json]:
+        answers = ({"id": call_id, "name": "shell", "response": {"output": text}} for call_id, text in texts.items())
+        return [{"role": "user", "parts": [{"functionResponse": answer} for answer in answers]}]
+
+    def unknown(self) -> Json:
+        return {"role": "model", "parts": [{"hologram": {"beams": [1, None]}}]}
+
+    def respelled(self, item: Json) -> Json:
+        spelled: Json = self._snake({name: value for name, value in item.items() if value != "user"})
+        return spelled
+
+    def may_follow(self, before: Json, after: Json) -> bool:
+        return bool(before["role"] != after["role"] or before["role"] == "system")
+
+    def _snake(self, value: Any) -> Any:
+        names = {"functionCall": "function_call", "functionResponse": "function_response", "inlineData": "inline_data"}
+        names |= {"mimeType": "mime_type", "thoughtSignature": "thought_signature"}
+        if isinstance(value, dict):
+            return {names.get(name, name): self._snake(each) for name, each in value.items()}
+        return [self._snake(each) for each in value] if isinstance(value, list) else value
+
+
+SAMPLES: Final[tuple[DialectSamples, ...]] = (ResponsesSamples(), ChatSamples(), MessagesSamples(), GeminiSamples())

@@ -100,7 +100,7 @@ def _state(history: Sequence[str]) -> str | None:
 
 def _answered(history: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a model has spoken in a history: before it has, a conversation may begin anywhere."""
-    return any(item.get("role") == "assistant" or item.get("type") in MODEL_ITEMS for item in history)
+    return any(item.get("role") in ("assistant", "model") or item.get("type") in MODEL_ITEMS for item in history)
 
 
 def _departure(history: Sequence[str], seen: Sequence[Sequence[str]]) -> str:

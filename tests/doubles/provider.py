@@ -27,10 +27,10 @@ from tests.doubles.script import (
     error_body,
     summary_of,
 )
-from tests.doubles.wires import Spoken, WireName, speak, wire_of
+from tests.doubles.wires import Spoken, WireName, is_streamed, speak, wire_of
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-CREDENTIAL_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "cookie"})
+CREDENTIAL_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 COUNT_TOKENS = "/v1/messages/count_tokens"
 BYTES_PER_TOKEN = 4
 
@@ -155,7 +155,7 @@ class ScriptedProvider:
         counted = replace(reply, input_tokens=len(received.raw) // BYTES_PER_TOKEN) if self._counting else reply
         spoken = speak(wire, received, counted, ids=self._ids, signature=signature)
         self._rules.issue(reply.items, spoken)
-        if received.body.get("stream"):
+        if is_streamed(received):
             return await _stream(request, reply, spoken)
         if reply.hold is not None:
             await reply.hold.wait()

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from tests.doubles.gemini_stream import pairing_fault
 from tests.doubles.messages_stream import thinks
 from tests.doubles.responses_stream import CALLS, JsonObject, refusal
 from tests.doubles.script import Received
@@ -67,6 +68,9 @@ class ProviderRules:
             case "messages":
                 drops = BINDING_BETA in received.headers.get("anthropic-beta", "")
                 faults = (_messages_shape(body), _messages_pairs(history), self._thinking(body, drops=drops))
+            case "gemini":
+                broken = pairing_fault(history)
+                faults = (None if broken is None else Fault(broken, "contents", "INVALID_ARGUMENT"),)
         roles = _neighbours(history, wire=wire) if self._alternating else None
         return next((fault for fault in (*faults, roles) if fault is not None), None)
 
@@ -219,4 +223,5 @@ def _role(item: Mapping[str, Any]) -> str:
     kind = str(item.get("type", "message"))
     if kind in CALLS or kind == "reasoning":
         return "assistant"
-    return "tool" if kind.endswith("_output") else str(item.get("role", kind))
+    role = str(item.get("role", kind))
+    return "tool" if kind.endswith("_output") else {"model": "assistant"}.get(role, role)

@@ -68,8 +68,8 @@ class Received:
 
     @property
     def history(self) -> list[JsonObject]:
-        """The history of a request of any wire: `input` where it is a Responses request, else `messages`."""
-        return self.input if "input" in self.body else list(self.body.get("messages", []))
+        """The history of a request of any wire: `input` where it is a Responses request, else `contents` or `messages`."""
+        return self.input if "input" in self.body else list(self.body.get("contents", self.body.get("messages", [])))
 
 
 def message(text: str, *, phase: str | None = None) -> JsonObject:

@@ -7,22 +7,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.doubles import chat_stream, messages_stream, responses_stream
+from tests.doubles import chat_stream, gemini_stream, messages_stream, responses_stream
 from tests.doubles.responses_stream import JsonObject, Numbering, finished_item
 from tests.doubles.script import Received, Reply
 
-WireName = Literal["responses", "chat", "messages"]
+WireName = Literal["responses", "chat", "messages", "gemini"]
 
 PATHS: dict[str, WireName] = {
     "/v1/responses": "responses",
     "/v1/chat/completions": "chat",
     "/v1/messages": "messages",
+    "/v1beta/models/gemini-3-pro:generateContent": "gemini",
 }
+GEMINI_STREAM = "/v1beta/models/gemini-3-pro:streamGenerateContent"
 
 
 def wire_of(received: Received) -> WireName | None:
     """Return the wire a request speaks, or None where it asks for no answer of a model."""
+    if received.path == GEMINI_STREAM:
+        return "gemini"
     return PATHS.get(received.path) if received.method == "POST" else None
+
+
+def is_streamed(received: Received) -> bool:
+    """Whether a request asks for a stream of events."""
+    return bool(received.body.get("stream")) or received.path == GEMINI_STREAM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +60,8 @@ def speak(wire: WireName, received: Received, reply: Reply, *, ids: Numbering, s
             return _chat(received, reply, ids=ids)
         case "messages":
             return _messages(received, reply, ids=ids, signature=signature)
+        case "gemini":
+            return _gemini(reply, ids=ids)
 
 
 def _responses(received: Received, reply: Reply, *, ids: Numbering) -> Spoken:
@@ -110,6 +121,18 @@ def _messages(received: Received, reply: Reply, *, ids: Numbering, signature: st
         ending = _sse({"type": "error", "error": {"type": reply.failure.code, "message": reply.failure.message}})
     whole = messages_stream.anthropic_message(message_id, request=received.body, blocks=blocks, usage=usage)
     return Spoken(before=tuple(map(_sse, events)), ending=ending, whole=whole, blocks=tuple(blocks))
+
+
+def _gemini(reply: Reply, *, ids: Numbering) -> Spoken:
+    response_id = ids.next("gemini")
+    parts = gemini_stream.content_parts([finished_item(item, ids=ids) for item in reply.items])
+    usage = gemini_stream.usage_metadata(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
+    ended = gemini_stream.answer_object(response_id, [{"text": ""}], usage=usage, finish="STOP")
+    ending = _data(ended)
+    if reply.failure is not None:
+        ending = _data({"error": {"code": 500, "message": reply.failure.message, "status": reply.failure.code}})
+    whole = gemini_stream.answer_object(response_id, parts, usage=usage, finish="STOP")
+    return Spoken(before=tuple(map(_data, gemini_stream.pieces(response_id, parts))), ending=ending, whole=whole)
 
 
 def _sse(event: JsonObject) -> bytes:

@@ -24,9 +24,9 @@ from threadkeep.store import Record
 
 Json = dict[str, Any]
 
-ENDPOINTS: dict[WireName, str] = {wire: path.removeprefix("/v1") for path, wire in PATHS.items()}
-HISTORY: dict[WireName, str] = {"responses": "input", "chat": "messages", "messages": "messages"}
-WIRES: tuple[WireName, ...] = ("responses", "chat", "messages")
+ENDPOINTS: dict[WireName, str] = {wire: path.removeprefix("/v1beta").removeprefix("/v1") for path, wire in PATHS.items()}
+HISTORY: dict[WireName, str] = {"responses": "input", "chat": "messages", "messages": "messages", "gemini": "contents"}
+WIRES: tuple[WireName, ...] = ("responses", "chat", "messages", "gemini")
 TOOL = {"name": "bash", "description": "runs a command"}
 
 
@@ -154,16 +154,22 @@ def base_fields(wire: WireName) -> Json:
         case "messages":
             tools = [{"input_schema": {}, **TOOL}]
             return {"model": "claude-opus-5-5", "max_tokens": 1000, "system": "Be brief.", "tools": tools}
+        case "gemini":
+            return {"systemInstruction": {"parts": [{"text": "Be brief."}]}, "tools": [{"functionDeclarations": [TOOL]}]}
 
 
 def person(wire: WireName, *texts: str) -> Json:
     """Return what a person says, each text a part of its own."""
+    if wire == "gemini":
+        return {"role": "user", "parts": [{"text": text} for text in texts]}
     kind = "input_text" if wire == "responses" else "text"
     return {"role": "user", "content": [{"type": kind, "text": text} for text in texts]}
 
 
 def answer(wire: WireName, text: str) -> Json:
     """Return an answer as a client keeps it."""
+    if wire == "gemini":
+        return {"role": "model", "parts": [{"text": text}]}
     if wire == "chat":
         return {"role": "assistant", "content": text}
     return {"role": "assistant", "content": [{"type": "output_text" if wire == "responses" else "text", "text": text}]}
@@ -179,6 +185,9 @@ def outputs_of(wire: WireName, outputs: Mapping[str, str]) -> list[Json]:
         case "messages":
             blocks = [{"type": "tool_result", "tool_use_id": name, "content": text} for name, text in outputs.items()]
             return [{"role": "user", "content": blocks}]
+        case "gemini":
+            answers = [{"id": name, "name": "bash", "response": {"output": text}} for name, text in outputs.items()]
+            return [{"role": "user", "parts": [{"functionResponse": each} for each in answers]}]
 
 
 def echoed(wire: WireName, whole: Json) -> list[Json]:
@@ -191,6 +200,8 @@ def echoed(wire: WireName, whole: Json) -> list[Json]:
             return [{name: value for name, value in message.items() if value is not None}]
         case "messages":
             return [{"role": "assistant", "content": whole["content"]}]
+        case "gemini":
+            return [whole["candidates"][0]["content"]]
 
 
 def text_of(history: Sequence[Json]) -> str:

@@ -21,7 +21,7 @@ from threadkeep.gateway.conversation.recall_tool import NAME
 from threadkeep.gateway.serve import running_gateway
 
 Json = dict[str, Any]
-URLS = {wire: path.removeprefix("/v1") for path, wire in PATHS.items()}
+URLS = {wire: path for path, wire in PATHS.items()}
 
 
 @dataclass(slots=True)
@@ -42,6 +42,11 @@ class RecallClient:
         self.history.append(person(self.wire, text))
         return await self.send()
 
+    @property
+    def _path(self) -> str:
+        path = URLS[self.wire]
+        return path.replace(":generateContent", ":streamGenerateContent?alt=sse") if self.streamed else path
+
     async def tool(self, outputs: Mapping[str, str]) -> str:
         self.history.extend(outputs_of(self.wire, outputs))
         return await self.send()
@@ -52,7 +57,7 @@ class RecallClient:
         head = base.pop("head", [])
         body = {**base, **self.fields, "stream": self.streamed, HISTORY[self.wire]: [*head, *self.history]}
         wire = find_dialect(self.wire).wire
-        async with self.session.post(f"{self.url}{URLS[self.wire]}", json=body, headers=self.headers) as answer:
+        async with self.session.post(f"{self.url}{self._path}", json=body, headers=self.headers) as answer:
             raw = await answer.read()
             assert answer.status == 200, raw
         if self.streamed:
@@ -79,7 +84,7 @@ def said(items: list[Json]) -> str:
     """Return the words of an answer."""
     texts: list[str] = []
     for item in items:
-        content = item.get("content") or []
+        content = item.get("content") or item.get("parts") or []
         parts = [{"text": content}] if isinstance(content, str) else content
         texts.extend(part["text"] for part in parts if "text" in part)
     return " | ".join(texts)
@@ -99,10 +104,11 @@ async def recalling(
     store: Path, provider: ScriptedProvider, wire: WireName, *, streamed: bool, **settings: Any
 ) -> AsyncIterator[RecallClient]:
     """Serve on `store` with the tool switched on, unless the settings say otherwise, and open a conversation."""
+    root = provider.url.removesuffix("/v1")
     config = Config(store=str(store), **{"gateway_recall_tool": "yes", **settings})
     async with (
         Threadkeep(config) as tk,
-        running_gateway(tk, upstream=provider.url, upstreams={"anthropic": provider.url.removesuffix("/v1")}) as url,
+        running_gateway(tk, upstream=provider.url, upstreams={"anthropic": root, "gemini": root}) as url,
         ClientSession() as session,
     ):
-        yield RecallClient(wire=wire, url=f"{url.removesuffix('/v1')}/v1", session=session, streamed=streamed)
+        yield RecallClient(wire=wire, url=url.removesuffix("/v1"), session=session, streamed=streamed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.doubles.script import say
-from tests.gateway.client import WIRES, Client, base_fields, heard, person, records, talk, text_of
+from tests.gateway.client import HISTORY, WIRES, Client, answer, base_fields, heard, person, records, talk, text_of
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
@@ -86,8 +86,8 @@ async def test_one_request_goes_out_with_everything_a_turn_sends_and_the_instruc
     assert ", 1 model calls." in text
     [body] = asked.bodies
     turn = json.loads(client.forked(length=-1).body())
-    history = "input" if wire == "responses" else "messages"
-    beside = {name: value for name, value in body.items() if name not in (history, "tool_choice")}
+    history = HISTORY[wire]
+    beside = {name: value for name, value in body.items() if name not in (history, "tool_choice", "toolConfig")}
     assert beside == {name: value for name, value in turn.items() if name != history}
     said = find_dialect(wire)
     before = [said.canonical(said.parse(item)) for item in turn[history]]
@@ -102,9 +102,10 @@ async def test_one_request_goes_out_with_everything_a_turn_sends_and_the_instruc
 async def test_neither_instruction_nor_command_appears_in_any_later_request(roomy: Threadkeep, wire: WireName) -> None:
     """A4: three turns later the provider has seen the instruction once, in the request that was it."""
     client, asked, text = await compacted(roomy, wire)
-    instruction = asked.bodies[0]["input" if wire == "responses" else "messages"][-1]["content"]
+    last = asked.bodies[0][HISTORY[wire]][-1]
+    instruction = last.get("content", last.get("parts"))
     words = instruction if isinstance(instruction, str) else instruction[-1]["text"]
-    client.history.append({"role": "assistant", "content": text})
+    client.history.append(answer(wire, text))
     for turn in range(3):
         await client.ask(f"Later {turn}.")
         assert words[:80] not in json.dumps(client.provider.last, ensure_ascii=False)
@@ -116,11 +117,12 @@ async def test_neither_instruction_nor_command_appears_in_any_later_request(room
 async def test_a_history_that_leaves_no_room_is_told_in_parts_to_the_same_model(tk: Threadkeep, wire: WireName) -> None:
     """Each part says what the provider must be told with any request, and nothing of the conversation's own beside it."""
     _, asked, _ = await compacted(tk, wire)
-    history = "input" if wire == "responses" else "messages"
-    expected = {"model", "store", "stream"} if wire == "responses" else {"model"} if wire == "chat" else {"model", "max_tokens"}
+    history = HISTORY[wire]
+    fields = {"responses": {"model", "store", "stream"}, "chat": {"model"}, "messages": {"model", "max_tokens"}}
+    expected: set[str] = fields.get(wire, set())
     assert len(asked.bodies) > 1
     assert [set(body) - {history} for body in asked.bodies] == [expected] * len(asked.bodies)
-    assert {body["model"] for body in asked.bodies} == {base_fields(wire)["model"]}
+    assert {body.get("model") for body in asked.bodies} == {base_fields(wire).get("model")}
 
 
 async def test_a_model_that_cannot_be_asked_costs_no_compaction(tk: Threadkeep) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.doubles.prefix_growth import prefix_faults, settled
 from tests.doubles.script import call, say
-from tests.gateway.client import WIRES, person, records, talk, text_of, threads
+from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, answer, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Reply, find_dialect
@@ -212,13 +212,12 @@ async def test_a8_resume_and_fork_begin_with_what_was_sent_after_the_compaction(
 
 async def test_a_client_that_leaves_an_answer_and_goes_on_at_once_continues_its_thread(tmp_path: Path, wire: WireName) -> None:
     """The longer history waits for the shorter one to be recorded: one thread, not two that begin alike."""
-    turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}]
+    turns = [person(wire, "one"), answer(wire, "two"), person(wire, "three")]
     async with Threadkeep(Config(store=str(tmp_path / "left.db"))) as tk:
         conversations = RecordedConversations(tk, find_dialect(wire))
-        field = "input" if wire == "responses" else "messages"
         for length in (1, 3):
-            body = json.dumps({"model": "m", field: turns[:length]}).encode()
-            await conversations.open(Incoming(path="/chat/completions", headers={}, body=body))
+            body = json.dumps({"model": "m", HISTORY[wire]: turns[:length]}).encode()
+            await conversations.open(Incoming(path=ENDPOINTS[wire], headers={}, body=body))
         await conversations.close()
         assert [(thread.turns, thread.parent) for thread in await tk.threads()] == [(2, None)]
 

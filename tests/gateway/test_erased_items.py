@@ -144,3 +144,6 @@ def _blank_call(wire: WireName) -> dict[str, object]:
             return {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": called}]}
         case "messages":
             return {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "bash", "input": {}}]}
+        case "gemini":
+            used: dict[str, object] = {"id": "c1", "name": "bash", "args": {}}
+            return {"role": "model", "parts": [{"functionCall": used, "thoughtSignature": "skip_thought_signature_validator"}]}

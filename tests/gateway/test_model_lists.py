@@ -61,7 +61,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
         assert isinstance(decided, Forward)
         await decided.finished(Reply(outcome="failed"))
         await client.conversations.wait_idle()
-    assert asked == ["/models/m" if wire == "messages" else "/models"]
+    assert asked == [{"messages": "/models/m", "gemini": "/models/gemini-3-pro"}.get(wire, "/models")]
     assert (tk.backend.find_limits("m").hard, tk.backend.find_limits("other")) == (9_000, tk.backend.limits)
 
 

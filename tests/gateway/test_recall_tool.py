@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,14 @@ EVERY = pytest.mark.parametrize("wire", WIRES)
 
 def tool_names(request: Received) -> list[str]:
     tools = request.body.get("tools", [])
-    return [tool.get("function", tool)["name"] for tool in tools]
+    declared = [each for tool in tools for each in tool.get("functionDeclarations", [tool])]
+    return [tool.get("function", tool)["name"] for tool in declared]
 
 
 def calls_in(history: list[dict[str, Any]]) -> list[str]:
     """Return which tools a history calls, in order."""
-    text = text_of(history)
+    answered = re.compile(r'"functionResponse": \{[^{}]*')
+    text = answered.sub("", text_of(history))
     return [name for name in (NAME, "bash") for _ in range(text.count(f'"name": "{name}"'))]
 
 
@@ -50,6 +53,9 @@ def outputs(request: Received, wire: WireName) -> list[str]:
                 found.append(item["output"])
             case "chat" if item["role"] == "tool":
                 found.append(item["content"])
+            case "gemini":
+                answers = [part["functionResponse"] for part in item["parts"] if "functionResponse" in part]
+                found.extend(answer["response"]["output"] for answer in answers)
             case "messages" if isinstance(item["content"], list):
                 found.extend(block["content"] for block in item["content"] if block["type"] == "tool_result")
             case _:
@@ -116,6 +122,12 @@ async def test_a_stream_of_several_answers_is_one_stream(wire: WireName, store_f
             assert [event["index"] for event in events if event["type"] == "content_block_start"] == [0, 1]
             delta = next(event for event in events if event["type"] == "message_delta")
             assert (delta["delta"]["stop_reason"], delta["usage"]["output_tokens"]) == ("end_turn", 30)
+        case "gemini":
+            candidates = [event["candidates"][0] for event in events]
+            assert [each["finishReason"] for each in candidates if "finishReason" in each] == ["STOP"]
+            texts = [part["text"] for each in candidates for part in each["content"]["parts"]]
+            assert ("".join(texts), len({event["responseId"] for event in events})) == ("Look.\n\nFound.", 1)
+            assert events[-1]["usageMetadata"]["candidatesTokenCount"] == 30
 
 
 @EVERY
@@ -161,8 +173,10 @@ async def test_a_model_that_never_stops_looking_is_stopped(wire: WireName, way: 
     assert ([FACT in each for each in told[:3]], len(told)) == ([True] * 3, 5)
     assert all(each.startswith("Nothing more can be recalled") for each in told[3:])
     if way != STREAMED and wire != "responses":
-        ending = client.wholes[0]["choices"][0]["finish_reason"] if wire == "chat" else client.wholes[0]["stop_reason"]
-        assert ending in ("stop", "end_turn")
+        whole = client.wholes[0]
+        choice = (whole.get("choices") or whole.get("candidates") or [whole])[0]
+        endings = [choice.get(name) for name in ("finish_reason", "finishReason", "stop_reason")]
+        assert next(each for each in endings if each) in ("stop", "STOP", "end_turn")
 
 
 @EVERY

@@ -25,7 +25,7 @@ async def test_the_openai_sdk_streams_one_response(store_file: Path) -> None:
     async with (
         ScriptedProvider(SCRIPT, enforcing=True) as provider,
         recalling(store_file, provider, "responses", streamed=True) as gateway,
-        AsyncOpenAI(base_url=gateway.url, api_key="sk-test", max_retries=0) as client,
+        AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="sk-test", max_retries=0) as client,
     ):
         asked: list[Any] = [{"role": "user", "content": FACT}]
         async with client.responses.stream(model="m", input=asked, store=False) as stream:
@@ -47,7 +47,7 @@ async def test_the_openai_sdk_streams_one_completion(store_file: Path) -> None:
     async with (
         ScriptedProvider(SCRIPT[:2], enforcing=True) as provider,
         recalling(store_file, provider, "chat", streamed=True) as gateway,
-        AsyncOpenAI(base_url=gateway.url, api_key="sk-test", max_retries=0) as client,
+        AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="sk-test", max_retries=0) as client,
         client.chat.completions.stream(model="m", messages=[{"role": "user", "content": FACT}]) as stream,
     ):
         final = await stream.get_final_completion()
@@ -65,7 +65,7 @@ async def test_the_anthropic_sdk_streams_one_message(store_file: Path) -> None:
     async with (
         ScriptedProvider(SCRIPT[:2], enforcing=True) as provider,
         recalling(store_file, provider, "messages", streamed=True) as gateway,
-        AsyncAnthropic(base_url=gateway.url.removesuffix("/v1"), api_key="sk-test", max_retries=0) as client,
+        AsyncAnthropic(base_url=gateway.url, api_key="sk-test", max_retries=0) as client,
         client.messages.stream(model="claude-opus-5-5", max_tokens=1000, messages=[{"role": "user", "content": FACT}]) as stream,
     ):
         final = await stream.get_final_message()

@@ -75,6 +75,7 @@ def test_a_path_outside_the_api_leads_nowhere(path: str) -> None:
     [
         ((b"anthropic-version", b"2023-06-01"), ANTHROPIC),
         ((b"x-api-key", b"k"), ANTHROPIC),
+        ((b"x-goog-api-key", b"k"), "gemini"),
         ((b"authorization", b"Bearer k"), OPENAI),
     ],
 )
@@ -82,7 +83,7 @@ def test_what_both_providers_have_goes_by_the_headers(header: tuple[bytes, bytes
     """A list of models is asked of whoever the headers were written for."""
     route = find_route("GET", "/v1/models", [header])
     assert route is not None
-    assert route.provider is provider
+    assert route.provider == provider
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,9 @@ def test_what_both_providers_have_goes_by_the_headers(header: tuple[bytes, bytes
         (ANTHROPIC, "", "/v1/x"),
         (ANTHROPIC, "/v1", "/v1/x"),
         (ANTHROPIC, "/anthropic", "/anthropic/v1/x"),
+        ("gemini", "", "/v1beta/x"),
+        ("gemini", "/v1beta", "/v1beta/x"),
+        ("gemini", "/google", "/google/v1beta/x"),
     ],
 )
 async def test_an_upstream_is_given_as_to_its_own_clients(proxy: Proxy, name: str, base: str, target: str) -> None:
@@ -114,11 +118,18 @@ async def test_an_upstream_is_given_as_to_its_own_clients(proxy: Proxy, name: st
         ("/v1/messages?beta=true", "/anthropic/v1/messages?beta=true"),
         ("/v1/messages/count_tokens", "/anthropic/v1/messages/count_tokens"),
         ("/v1/embeddings", "/openai/v1/embeddings"),
+        ("/v1beta/models/gemini-3-pro:generateContent?key=k", "/gemini/v1beta/models/gemini-3-pro:generateContent?key=k"),
+        ("/v1beta/models", "/gemini/v1beta/models"),
+        ("/v1/models/gemini-3-pro:countTokens", "/gemini/v1beta/models/gemini-3-pro:countTokens"),
     ],
 )
-async def test_two_providers_stand_behind_one_gateway(proxy: Proxy, path: str, target: str) -> None:
+async def test_every_provider_stands_behind_one_gateway(proxy: Proxy, path: str, target: str) -> None:
     """The path chooses the provider."""
-    upstreams = {OPENAI: f"{proxy.provider.url}/openai/v1", ANTHROPIC: f"{proxy.provider.url}/anthropic"}
+    upstreams = {
+        OPENAI: f"{proxy.provider.url}/openai/v1",
+        ANTHROPIC: f"{proxy.provider.url}/anthropic",
+        "gemini": f"{proxy.provider.url}/gemini",
+    }
     async with open_upstream_session() as session:
         app = Gateway(upstreams=upstreams, conversations=proxy.script.of, session=session, version="0")
         async with run_server(app) as url, proxy.client.post(url + path, data=b"{}") as answer:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.doubles.script import call
 from tests.doubles.wires import WireName
-from tests.gateway.client import WIRES, Client, records, talk, text_of, threads
+from tests.gateway.client import WIRES, Client, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.errors import CompactionStopped
@@ -97,7 +97,7 @@ async def test_what_hooks_add_stands_behind_the_state_in_every_request_of_the_wi
         assert sent.index(STATE) < sent.index(NOTE) < sent.index("Go on with it.") < sent.index("And on.")
         (thread,) = await threads(tk)
         checkpoint = next(record for record in await thread.records() if record.kind is RecordKind.CHECKPOINT)
-        model = client.provider.requests[-1].body["model"]
+        model = client.provider.requests[-1].body.get("model", "gemini-3-pro")
         cwd = tk.backend.policy.cwd
         assert told == [SessionFacts(thread_id=thread.id, cwd=cwd, source="compact", model=model, checkpoint=checkpoint.ordinal)]
         holding = [record.kind for record in await thread.records() if NOTE.encode() in record.body]
@@ -181,7 +181,7 @@ async def test_a_stop_ends_the_turn_with_an_error_that_no_client_retries(opening
         await talked(client)
         await client.ask("/compact")
         asked = client.forked()
-        asked.history.append({"role": "user", "content": "Go on."})
+        asked.history.append(person(wire, "Go on."))
         refused = await asked.open()
         (thread,) = await threads(tk)
         assert refused == Refused(
@@ -203,7 +203,7 @@ async def test_a_stop_around_a_compaction_that_must_be_now_ends_the_turn_too(
     async with opening(noting(told, event=event, stop=True)) as tk:
         client = talk(tk, wire, rules=AUTO)
         while not told:
-            client.history.append({"role": "user", "content": f"Go on. {LONG}"})
+            client.history.append(person(wire, f"Go on. {LONG}"))
             decision = await client.open()
             if isinstance(decision, Refused):
                 break

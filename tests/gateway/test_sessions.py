@@ -190,10 +190,17 @@ class Side:
                 assert kind == "restart"
 
 
+def _kinds(item: Json) -> set[str]:
+    parts: list[Json] = item["content"] if "content" in item else item["parts"]
+    return {kind for part in parts for kind in (*part, str(part.get("type")))}
+
+
 def _last_asked(history: list[Json]) -> int:
     """Return where the newest message of a person stands."""
     asked = [
-        index for index, item in enumerate(history) if item.get("role") == "user" and item["content"][0]["type"] != "tool_result"
+        index
+        for index, item in enumerate(history)
+        if item.get("role") == "user" and not {"tool_result", "functionResponse"} & _kinds(item)
     ]
     return asked[-1] if asked else 0
 

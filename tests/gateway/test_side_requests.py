@@ -40,6 +40,9 @@ def instructed(wire: WireName, text: str, *items: Json) -> bytes:
         case "messages":
             head = []
             fields["system"] = [{"type": "text", "text": text}]
+        case "gemini":
+            head = []
+            fields["systemInstruction"] = {"parts": [{"text": text}]}
     return json.dumps({**fields, HISTORY[wire]: [*head, *items]}).encode()
 
 
@@ -118,11 +121,12 @@ async def interleaved(client: Client) -> list[Forward]:
         (instructed(wire, "You are a title generator", person(wire, "Title"), *history[:1]), ENDPOINTS[wire], {}),
         (instructed(wire, "You are a context summarization agent", conversation), ENDPOINTS[wire], {}),
         (instructed(wire, "You are a context summarization assistant", conversation), ENDPOINTS[wire], {}),
-        *((client.forked().body(), path, {}) for path in find_dialect(wire).api.endpoints.others),
+        *((client.forked().body(), path, {}) for path in find_dialect(wire).api.endpoints.others if "stream" not in path),
         (_with(client, person(wire, "Summarise.")), ENDPOINTS[wire], CODEX_COMPACTION),
         *([(_with(client, {"type": "compaction_trigger"}), ENDPOINTS[wire], {})] if wire == "responses" else []),
-        (_with(client, person(wire, "CRITICAL: Respond with TEXT ONLY")), ENDPOINTS[wire], CLAUDE),
     ]
+    if wire != "gemini":
+        asked.append((_with(client, person(wire, "CRITICAL: Respond with TEXT ONLY")), ENDPOINTS[wire], CLAUDE))
     decided = [
         await client.conversations.open(Incoming(path=path, headers={**client.headers, **headers}, body=body))
         for body, path, headers in asked
@@ -146,7 +150,7 @@ async def test_all_kinds_leave_a_compacted_conversation_as_it_was(tk: Threadkeep
     await client.ask("Go on.")
     before = await records(tk)
     decided = await interleaved(client)
-    assert len(decided) == {"responses": 7, "chat": 5, "messages": 6}[wire]
+    assert len(decided) == {"responses": 7, "chat": 5, "messages": 6, "gemini": 5}[wire]
     for forward in decided:
         await forward.finished(find_dialect(wire).wire.read_reply(b"{}"))
     assert await records(tk) == before

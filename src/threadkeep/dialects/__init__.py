@@ -18,12 +18,13 @@ from threadkeep.dialects.base import (
     Wire,
 )
 from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects.gemini import GEMINI
 from threadkeep.dialects.messages import MESSAGES
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import UnknownDialect
 from threadkeep.items import Item
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES, CHAT, MESSAGES)}
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES, CHAT, MESSAGES, GEMINI)}
 HISTORY_FIELDS = frozenset(dialect.history_field for dialect in DIALECTS.values())
 # The dialect of what is asked for without naming one.
 DEFAULT: Dialect = RESPONSES
@@ -51,6 +52,7 @@ __all__ = [
     "CHAT",
     "DEFAULT",
     "DIALECTS",
+    "GEMINI",
     "HISTORY_FIELDS",
     "MESSAGES",
     "RESPONSES",

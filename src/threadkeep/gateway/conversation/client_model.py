@@ -167,7 +167,15 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
 PATIENCE_S: Final = 10.0
 # What an answer may say about one model, by the servers that were looked at: the first that is there counts.
 NAMES: Final = ("id", "slug", "name")
-WINDOWS: Final = ("context_window", "context_length", "max_context_length", "max_model_len", "max_input_tokens", "n_ctx")
+WINDOWS: Final = (
+    "context_window",
+    "context_length",
+    "max_context_length",
+    "max_model_len",
+    "max_input_tokens",
+    "inputTokenLimit",
+    "n_ctx",
+)
 # Below, it is no window of a model that does any work; above, it is no number that was meant.
 SMALLEST, LARGEST = 1_024, 100_000_000
 # A provider may list thousands; nobody asks for more than a few of them.

@@ -1,0 +1,192 @@
+"""Answers of `generateContent`, read and written: this module is the dialect's `Wire`.
+
+A stream is a run of whole answers, each with the next parts: as events, or as the elements of one JSON list. What is read is
+hostile input: a reader never raises, keeps no more than `MAX_REPLY_BYTES`, and skips what it cannot read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from msgspec.json import encode
+
+from threadkeep.dialects.base import Answer, Outcome, Reply
+from threadkeep.dialects.gemini.calls import find_first_candidate
+from threadkeep.dialects.raw_json import (
+    ABSENT,
+    Fields,
+    encode_value,
+    join_list,
+    read_fields,
+    read_item,
+    read_object,
+    split_list,
+)
+from threadkeep.dialects.sse import EventReader
+from threadkeep.items import Item
+
+# Beyond this no content is put together: no model writes so much, and half a content would be a false one.
+MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
+# What each part of our own costs beside its bytes, so that a stream of empty parts meets the same limit.
+PART_BYTES: Final = 64
+
+# What the API calls each status, which clients branch on.
+STATUSES: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+class ReplyAssembler:
+    """Reads a streamed answer from chunks cut anywhere; see `threadkeep.dialects.base.ReplyReader` for the contract.
+
+    Neighbouring pieces of text become one part; a part with a signature, or of any other kind, keeps its exact bytes.
+    """
+
+    def __init__(self) -> None:
+        self._events = EventReader()
+        self._parts: list[bytes] = []
+        self._open: tuple[bool, list[str]] | None = None
+        self._kept_bytes = 0
+        self._said = Reply()
+        self._done = False
+
+    @property
+    def reply(self) -> Reply:
+        parts = [*self._parts, *self._open_part()]
+        if not parts or self._said.outcome in ("cut", "failed"):
+            return self._said
+        return replace(self._said, items=(Item(b'{"role":"model","parts":' + join_list(parts) + b"}"),))
+
+    def feed(self, chunk: bytes) -> bool:
+        for data in self._events.feed(chunk):
+            if self._done:
+                break
+            if (answer := read_fields(data)) is not None:
+                self.take(answer)
+        return self._done
+
+    def take(self, answer: Fields) -> None:
+        """Take the next answer of the run."""
+        if self._done:
+            return
+        self._said = _count(self._said, answer)
+        candidate = find_first_candidate(answer)
+        if candidate is not None:
+            for part in candidate.inner("content").elements("parts") or []:
+                self._take_part(part)
+        if (outcome := _find_outcome(answer, candidate)) is not None:
+            self._said = replace(self._said, outcome=outcome)
+            self._done = True
+
+    def _take_part(self, span: bytes) -> None:
+        item = read_item(span)
+        part = read_object(span)
+        self._kept_bytes += len(span) + PART_BYTES
+        if item is None or part is None:
+            return
+        if self._kept_bytes > MAX_REPLY_BYTES:
+            self._parts.clear()
+            self._open = None
+            return
+        text, thought = part.get("text"), part.get("thought", False)
+        if isinstance(text, str) and isinstance(thought, bool) and part.keys() <= {"text", "thought"}:
+            if self._open is None or self._open[0] is not thought:
+                self._parts.extend(self._open_part())
+                self._open = (thought, [])
+            self._open[1].append(text)
+            return
+        self._parts.extend(self._open_part())
+        self._open = None
+        self._parts.append(item.raw)
+
+    def _open_part(self) -> list[bytes]:
+        if self._open is None:
+            return []
+        thought, texts = self._open
+        return [encode_value({"text": "".join(texts), **({"thought": True} if thought else {})})]
+
+
+make_reader = ReplyAssembler
+
+
+def read_reply(body: bytes) -> Reply:
+    """Return the reply that an answer carries which came as one object, or as a list; `cut` if it cannot be read."""
+    if body.lstrip().startswith(b"["):
+        return _read_list(body)
+    answer = read_fields(body)
+    if answer is None:
+        return Reply(outcome="cut")
+    candidate = find_first_candidate(answer)
+    outcome = _find_outcome(answer, candidate) or ("completed" if candidate is not None else "failed")
+    item = read_item(candidate.span("content")) if candidate is not None and outcome != "failed" else None
+    return _count(Reply(items=(item,) if item else (), outcome=outcome), answer)
+
+
+def _read_list(body: bytes) -> Reply:
+    answers = split_list(body)
+    if answers is None:
+        return Reply(outcome="cut")
+    reader = ReplyAssembler()
+    for answer in map(read_fields, answers):
+        if answer is not None:
+            reader.take(answer)
+    return reader.reply
+
+
+def _find_outcome(answer: Fields, candidate: Fields | None) -> Outcome | None:
+    """Return how an answer ended; None while it goes on."""
+    if answer.span("error") != ABSENT:
+        return "failed"
+    if candidate is None:
+        return "incomplete" if answer.inner("promptFeedback").text("blockReason") else None
+    reason = candidate.text("finishReason")
+    if not reason or reason == "FINISH_REASON_UNSPECIFIED":
+        return None
+    return "completed" if reason == "STOP" else "incomplete"
+
+
+def _count(said: Reply, answer: Fields) -> Reply:
+    """Return `said` with the counts of an answer; what it leaves out stays as it was. Thoughts are written too."""
+    usage = answer.inner("usageMetadata")
+    written, thought = usage.count("candidatesTokenCount"), usage.count("thoughtsTokenCount")
+    output = None if written is None and thought is None else (written or 0) + (thought or 0)
+    found = (usage.count("promptTokenCount"), output, usage.count("cachedContentTokenCount"))
+    before = (said.input_tokens, said.output_tokens, said.cached_tokens)
+    new = [old if count is None else count for count, old in zip(found, before, strict=True)]
+    response_id = said.response_id or answer.text("responseId")
+    return replace(said, input_tokens=new[0], output_tokens=new[1], cached_tokens=new[2], response_id=response_id)
+
+
+def render_answer_stream(answer: Answer) -> bytes:
+    """Return the whole event stream of an answer of ours: one event."""
+    return b"data: " + render_answer(answer) + b"\r\n\r\n"
+
+
+def render_answer(answer: Answer) -> bytes:
+    """Return an answer of ours as one JSON object. No model was asked, and nothing was counted."""
+    content = {"role": "model", "parts": [{"text": answer.text}]}
+    return encode(
+        {
+            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+            "usageMetadata": {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0},
+            "modelVersion": answer.model,
+            "responseId": answer.response_id,
+        }
+    )
+
+
+def render_error(status: int, code: str, message: str) -> bytes:
+    """Return the body of an error with HTTP status `status`; clients branch on its name, and may on the reason in its details."""
+    name = STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": code, "domain": "threadkeep"}]
+    return encode({"error": {"code": status, "message": message, "status": name, "details": details}})
