@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import tomllib
 from itertools import takewhile
 from pathlib import Path
-from textwrap import dedent
 from urllib.request import urlopen
 
 import msgspec
@@ -64,27 +62,17 @@ def test_the_gateway_serves_until_it_is_told_to_stop(home: Path) -> None:
 
 
 def test_serve_tells_people_what_to_set(home: Path) -> None:
-    """The lines for Codex are a config.toml that names the address the gateway really has."""
+    """Every line names the address the gateway really has, in one piece."""
     with started("serve", "--port", "0", "--store", str(home / "served.db")) as running:
         assert running.stdout is not None
         told = list(takewhile(lambda line: not line.endswith("Ctrl-C stops.\n"), running.stdout))
         running.send_signal(signal.SIGINT)
         running.communicate()
-    url = told[0].split()[3].rstrip(",")
-    assert (running.returncode, f"  export OPENAI_BASE_URL={url}/v1\n" in told) == (0, True)
-    settings = tomllib.loads(dedent("".join(told[told.index("Codex  in ~/.codex/config.toml\n") + 1 :])))
-    assert settings == {
-        "model_provider": "threadkeep",
-        "model_providers": {
-            "threadkeep": {
-                "name": "threadkeep",
-                "base_url": f"{url}/v1",
-                "env_key": "OPENAI_API_KEY",
-                "wire_api": "responses",
-                "supports_websockets": False,
-            }
-        },
-    }
+    url = told[0].split()[3]
+    assert running.returncode == 0
+    lines = [line.rstrip("\n")[19:] for line in told]
+    assert {f"export OPENAI_BASE_URL={url}/v1", f"export ANTHROPIC_BASE_URL={url}", f"{url}/ui/"} < set(lines)
+    assert f"threadkeep setup CLIENT --url {url}" in lines
 
 
 def test_a_public_address_is_refused(home: Path) -> None:

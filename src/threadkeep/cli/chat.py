@@ -88,16 +88,16 @@ def _talk(chat: ChatSession, loop: LoopThread, *, as_json: bool) -> int:
     has_failed = False
     entry: Entry | None = None
 
-    def work() -> None:
+    def carry_out() -> None:
         nonlocal entry
         typed, entry = entry, None
-        loop.run(chat.work(partial(_carry_out, chat, typed) if typed else None))
+        loop.run(chat.handle(partial(_carry_out, chat, typed) if typed else None))
 
     def read() -> None:
         nonlocal entry
         entry = _read(chat, loop)
 
-    for step in cycle((work, read)):
+    for step in cycle((carry_out, read)):
         try:
             step()
         except EOFError:

@@ -99,7 +99,7 @@ class ChatSession:
         chosen = model or current or await thread.last_model()
         if chosen is None:
             raise BadInput(NO_MODEL)
-        context = partial(describe_world, chosen, warn=lambda text: self._printer.hear(Trouble(text=text)))
+        context = partial(describe_world, chosen, warn=lambda text: self._printer.print_event(Trouble(text=text)))
         memory = self.tk.memory if self.tk.config.chat_memory == "on" else None
         session = Session(
             thread, model=chosen, tools=self._tools, instructions=self._instructions, context=context, memory=memory
@@ -109,7 +109,7 @@ class ChatSession:
         if self.is_terminal:
             await self._print_place(thread)
 
-    async def work(self, work: Callable[[], Awaitable[None]] | None) -> None:
+    async def handle(self, work: Callable[[], Awaitable[None]] | None) -> None:
         """Carry out what was typed, if anything was, and answer the mail that asks for a turn.
 
         Raises:
@@ -128,7 +128,7 @@ class ChatSession:
     async def say(self, text: str | None) -> None:
         """Say something to the model, or nothing where mail is to be answered, and print the turn."""
         try:
-            answer = await self.session.ask(text, hear=self._printer.hear)
+            answer = await self.session.ask(text, hear=self._printer.print_event)
         finally:
             self._printer.end_line()
         self._printer.end_turn(self.session, answer, await self.session.window())
@@ -231,7 +231,7 @@ class TurnPrinter:
         self._in_thought = False
         self._spent_usd = 0.0
 
-    def hear(self, event: Event) -> None:
+    def print_event(self, event: Event) -> None:
         """Print an event of a turn."""
         match event:
             case Said():

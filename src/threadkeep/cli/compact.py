@@ -12,7 +12,7 @@ import msgspec
 from threadkeep.cli.attempts import print_attempts
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.settings import open_existing_store
-from threadkeep.cli.state import comparison_json, describe_omissions, print_comparison
+from threadkeep.cli.state import describe_omissions, encode_comparison, print_comparison
 from threadkeep.cli.text import format_count
 from threadkeep.client import CompactionReport
 from threadkeep.compaction import AuditReport, Finding, ledger_of
@@ -39,13 +39,13 @@ async def _compact(args: Namespace) -> int:
         )
         history = None if args.dry_run else await thread.history()
     if args.json:
-        print_json(_report_json(report, dry_run=args.dry_run))
+        print_json(_encode_report(report, dry_run=args.dry_run))
     else:
         _print_report(open_screen(), report, history, target=args.target)
     return 0
 
 
-def _report_json(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
+def _encode_report(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
     return {
         "thread": report.thread,
         "checkpoint": report.checkpoint,
@@ -60,12 +60,12 @@ def _report_json(report: CompactionReport, *, dry_run: bool) -> dict[str, object
         "audit": report.audit.counts(),
         "over_target": report.over_target,
         "dry_run": dry_run,
-        "findings": findings_json(report.audit),
-        "plan": {**msgspec.to_builtins(report.plan), "changes": comparison_json(report.changes)},
+        "findings": encode_findings(report.audit),
+        "plan": {**msgspec.to_builtins(report.plan), "changes": encode_comparison(report.changes)},
     }
 
 
-def findings_json(audit: AuditReport) -> dict[str, object]:
+def encode_findings(audit: AuditReport) -> dict[str, object]:
     """Return everything an audit repaired or doubted."""
     return {
         "repaired": [msgspec.to_builtins(finding) for finding in audit.repaired],
@@ -112,14 +112,14 @@ def _print_plan(screen: Screen, report: CompactionReport) -> None:
         ("session state", "magenta"): plan.state,
     }
     screen.write(("Plan", "bold"))
-    rows = [_plan_row(name, part) for name, part in parts.items() if part.items]
+    rows = [_make_plan_row(name, part) for name, part in parts.items() if part.items]
     screen.write_table(["", ">items", ">before", ">after", ">turns", "records"], rows, indent=2)
     screen.write_heading("Session state", "how it would change")
     print_comparison(screen, report.changes)
     screen.skip_line()
 
 
-def _plan_row(name: tuple[str, str], part: PlanPart) -> Row:
+def _make_plan_row(name: tuple[str, str], part: PlanPart) -> Row:
     figures = [f"{part.items:,}", f"{part.tokens_before:,}", f"{part.tokens_after:,}"]
     return [name, *figures, _list_ranges(part.turns, sign=""), (_list_ranges(part.records, sign="#"), "dim")]
 

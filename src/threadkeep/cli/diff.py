@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from threadkeep.cli.compact import findings_json, print_audit
+from threadkeep.cli.compact import encode_findings, print_audit
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.settings import open_existing_store
-from threadkeep.cli.state import comparison_json, print_comparison
+from threadkeep.cli.state import encode_comparison, print_comparison
 from threadkeep.cli.text import format_share
 from threadkeep.compaction import AuditReport, Ledger, ledger_of
 from threadkeep.compaction.comparison import Comparison, compare
@@ -67,7 +67,7 @@ async def _diff(args: Namespace) -> int:
         earlier = None if base is None else await _read_side(store, thread.id, base)
     comparison = compare(earlier.ledger if earlier else Ledger(), later.ledger)
     if args.json:
-        print_json(_diff_json(thread.id, earlier, later, comparison))
+        print_json(_encode_diff(thread.id, earlier, later, comparison))
     else:
         _print_diff(open_screen(), thread.id, earlier, later, comparison)
     return 0
@@ -121,15 +121,15 @@ async def _is_undone(store: ThreadStore, path: LivePath, ordinal: int) -> bool:
     return False
 
 
-def _diff_json(thread_id: str, earlier: _Side | None, later: _Side, comparison: Comparison) -> dict[str, object]:
+def _encode_diff(thread_id: str, earlier: _Side | None, later: _Side, comparison: Comparison) -> dict[str, object]:
     return {
         "thread": thread_id,
         "from": earlier.record.ordinal if earlier else None,
         "to": later.record.ordinal,
         "tokens": {"from": earlier.tokens if earlier else None, "to": later.tokens},
         "layout": {"from": earlier.layout if earlier else None, "to": later.layout},
-        **comparison_json(comparison),
-        "audit": {**later.audit.counts(), "findings": findings_json(later.audit)},
+        **encode_comparison(comparison),
+        "audit": {**later.audit.counts(), "findings": encode_findings(later.audit)},
     }
 
 
@@ -138,14 +138,14 @@ def _print_diff(screen: Screen, thread_id: str, earlier: _Side | None, later: _S
     screen.write((thread_id, "bold"), f"  from {begin} to checkpoint #{later.record.ordinal}")
     screen.skip_line()
     columns = [">record", ">turn", ">before", ">after", ">shed", ">replaced", ">kept", ">stubs", ""]
-    screen.write_table(columns, [_side_row(side) for side in (earlier, later) if side is not None], indent=2)
+    screen.write_table(columns, [_make_side_row(side) for side in (earlier, later) if side is not None], indent=2)
     print_comparison(screen, comparison)
     screen.skip_line()
     print_audit(screen, later.audit)
     screen.write((f"`threadkeep recall {thread_id} '#N'` shows the record behind a pointer", "dim"))
 
 
-def _side_row(side: _Side) -> Row:
+def _make_side_row(side: _Side) -> Row:
     before, after = side.tokens.values()
     return [
         (f"#{side.record.ordinal}", "magenta"),

@@ -59,7 +59,7 @@ async def _answer(args: Namespace) -> str | None:
     call = read_call(body)
     if call.event == "other":
         return None
-    form, sessions = HOOK_CLIENTS[args.client].form, Sessions(folder=_data_folder() / "sessions")
+    form, sessions = HOOK_CLIENTS[args.client].form, Sessions(folder=_find_data_folder() / "sessions")
     async with asyncio.timeout(LONGEST_S), Threadkeep(read_config(args), environ=os.environ) as tk:
         if call.event == "PreCompact":
             await keep(tk, call, form=form, sessions=sessions)
@@ -81,7 +81,7 @@ def _report(text: str, *, client: str) -> None:
 
 
 def _log_failure(text: str, *, client: str) -> None:
-    file = _data_folder() / "failures.jsonl"
+    file = _find_data_folder() / "failures.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
     # A hook that fails every time must not fill the disk; the newest failures count.
     is_full = file.exists() and file.stat().st_size > LARGEST_FAILURES
@@ -90,7 +90,7 @@ def _log_failure(text: str, *, client: str) -> None:
         failures.write(json.dumps(line) + "\n")
 
 
-def _data_folder() -> Path:
+def _find_data_folder() -> Path:
     return Path(FOLDER).expanduser()
 
 

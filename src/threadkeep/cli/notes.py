@@ -8,7 +8,7 @@ from argparse import Namespace
 
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.settings import open_existing_store
-from threadkeep.cli.state import entry_json, print_entries, shorten_entry
+from threadkeep.cli.state import encode_entry, print_entries, shorten_entry
 from threadkeep.client import Remarked
 from threadkeep.compaction.pins import NOTE_CHARS
 
@@ -35,7 +35,7 @@ async def _note(args: Namespace) -> int:
         thread = await tk.find(args.thread)
         remark = await thread.note(text, pinned=args.pin)
     if args.json:
-        print_json(_remark_json(remark))
+        print_json(_encode_remark(remark))
         return 0
     screen = open_screen()
     screen.write((thread.id, "bold"), f"  noted as #{remark.record}")
@@ -49,7 +49,7 @@ async def _set_pin(args: Namespace, *, pinned: bool) -> int:
         thread = await tk.find(args.thread)
         remark = await (thread.pin if pinned else thread.unpin)(args.entry)
     if args.json:
-        print_json(_remark_json(remark))
+        print_json(_encode_remark(remark))
         return 0
     entry = remark.entries[0]
     already = "already " if remark.record is None else ""
@@ -60,6 +60,6 @@ async def _set_pin(args: Namespace, *, pinned: bool) -> int:
     return 0
 
 
-def _remark_json(remark: Remarked) -> dict[str, object]:
+def _encode_remark(remark: Remarked) -> dict[str, object]:
     """Return the record a remark made, null where nothing changed, and the entries it is about."""
-    return {"thread": remark.thread, "record": remark.record, "entries": [entry_json(entry) for entry in remark.entries]}
+    return {"thread": remark.thread, "record": remark.record, "entries": [encode_entry(entry) for entry in remark.entries]}

@@ -125,7 +125,7 @@ def _open_gateway(prepared: _Run) -> Iterator[Gateway]:
         yield running
         return
     with start_gateway(
-        _list_flags(prepared), environ=_gateway_environment(prepared), token=prepared.token, log=prepared.log
+        _list_flags(prepared), environ=_make_environment(prepared), token=prepared.token, log=prepared.log
     ) as gateway:
         yield gateway
 
@@ -154,7 +154,7 @@ def _list_flags(prepared: _Run) -> list[str]:
     ]
 
 
-def _gateway_environment(prepared: _Run) -> dict[str, str]:
+def _make_environment(prepared: _Run) -> dict[str, str]:
     window = {"THREADKEEP_MODEL_CONTEXT_WINDOW": str(prepared.plan.window_tokens)}
     return {**prepared.place.environ, **({} if "model_context_window" in prepared.changed else window)}
 

@@ -119,35 +119,24 @@ def _announce_json(url: str, config: Config, token: _Token) -> None:
 def _announce(url: str, config: Config, token: _Token) -> None:
     """Say where the gateway listens and how to point a client at it."""
     screen = open_screen()
-    base_url = f"{url}/v1"
-    screen.write(
-        ("threadkeep", "bold green"), f" listens on {url}, asks {config.openai_upstream}, records in {describe_store(config)}"
-    )
-    screen.write_heading("Any client of OpenAI's API", "set its base URL")
-    screen.write(f"export OPENAI_BASE_URL={base_url}", indent=2)
-    screen.write_heading("Claude Code, and any client of Anthropic's API", f"asks {config.anthropic_upstream}")
-    screen.write(f"export ANTHROPIC_BASE_URL={url}", indent=2)
-    screen.write_heading("Codex", "in ~/.codex/config.toml")
-    for line in (
-        'model_provider = "threadkeep"',
-        "",
-        "[model_providers.threadkeep]",
-        'name = "threadkeep"',
-        f'base_url = "{base_url}"',
-        'env_key = "OPENAI_API_KEY"',
-        'wire_api = "responses"',
-        "supports_websockets = false",
-    ):
-        screen.write(line, indent=2)
-    screen.skip_line()
-    where = f"its token is in {token.file}" if token.file else "with the token it was started with"
-    screen.write((f"auto-compaction: {AUTO_COMPACTION[config.auto_compact]}. Ctrl-C stops.", "dim"))
-    screen.write((f"control API: {url}/threadkeep/v1/threads, {where}", "dim"))
-    screen.write((f"in a browser: {url}/ui/, with the same token", "dim"))
+    lines = {
+        "records in": describe_store(config),
+        "asks": f"{config.openai_upstream}, {config.anthropic_upstream}",
+        "OpenAI's API": f"export OPENAI_BASE_URL={url}/v1",
+        "Anthropic's API": f"export ANTHROPIC_BASE_URL={url}",
+        "any client": f"threadkeep setup CLIENT --url {url}",
+        "browser": f"{url}/ui/",
+        "control API": f"{url}/threadkeep/v1/threads",
+        "control token": f"in {token.file}" if token.file else "the one it was started with",
+    }
     if config.keys_file:
-        screen.write((f"keys: {config.keys_file}; a client sends X-Threadkeep-Key, or has {url}/k/KEY/v1 as its base URL", "dim"))
+        lines["keys"] = f"{config.keys_file}; clients send X-Threadkeep-Key, or have /k/KEY before /v1 in the URL"
     if config.store == IN_MEMORY and token.file is None:
-        screen.write((f"control token: {token.text}", "dim"))
+        lines["control token"] = token.text
+    screen.write(("threadkeep", "bold green"), f" listens on {url}")
+    for name, text in lines.items():
+        screen.write_uncut((f"{name:<16} ", "dim"), text, indent=2)
+    screen.write((f"auto-compaction: {AUTO_COMPACTION[config.auto_compact]}. Ctrl-C stops.", "dim"))
 
 
 def _find_fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

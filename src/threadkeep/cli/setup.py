@@ -92,7 +92,7 @@ def _find_client(name: str) -> Client:
 
 
 def _plan(args: Namespace, client: Client, around: Surroundings) -> list[_Task]:
-    asked = _chosen_ways(args)
+    asked = _read_ways(args)
     if args.undo:
         tasks: list[_Task] = []
         for way in asked or client.ways:
@@ -119,7 +119,7 @@ def _plan_undo(args: Namespace, client: Client, way: Way, around: Surroundings, 
         if args.client is None:
             return
         raise
-    if change.diff or change.left or plan.file.is_noted or _chosen_ways(args):
+    if change.diff or change.left or plan.file.is_noted or _read_ways(args):
         yield _Task(client=client, way=way, plan=plan, change=change)
 
 
@@ -149,7 +149,7 @@ def _resolve_store(args: Namespace) -> str | None:
     return str(args.store)
 
 
-def _chosen_ways(args: Namespace) -> tuple[Way, ...]:
+def _read_ways(args: Namespace) -> tuple[Way, ...]:
     return tuple(dict.fromkeys(args.way or ()))
 
 
@@ -209,7 +209,7 @@ def _print_result(args: Namespace, *, is_written: bool) -> None:
     if is_written:
         screen.write(("Done.", "green"), "" if args.undo else f" To take it back: threadkeep setup {args.client} --undo")
         return
-    words = ["threadkeep setup", *([args.client] if args.client else []), *(f"--{way}" for way in _chosen_ways(args))]
+    words = ["threadkeep setup", *([args.client] if args.client else []), *(f"--{way}" for way in _read_ways(args))]
     words += [*(["--undo"] if args.undo else []), *([] if args.scope == "user" else ["--scope", args.scope])]
     words += ["--url", args.url] if args.url else []
     screen.write(("Nothing was written.", "yellow"), " To do it: ", (f"{' '.join(words)} --yes", "bold"))
@@ -247,7 +247,7 @@ class _Status:
 
 def _list_clients(args: Namespace, around: Surroundings) -> int:
     """Print which clients are there, what is set up, and what to type."""
-    if _chosen_ways(args) or args.scope == "project":
+    if _read_ways(args) or args.scope == "project":
         raise BadInput("name a client: threadkeep setup CLIENT --gateway, or --hooks")
     clients = [_read_status(args, client, around) for client in CLIENTS.values()]
     url, is_running = hide_secrets(around.url), is_answering(around.url)

@@ -92,11 +92,11 @@ async def _show_window(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None
     size = f"{len(history.entries):,} items, {history.tokens:,} of {tk.backend.limits.full:,} tokens"
     screen.write((thread.id, "bold"), f"  {size}{since}")
     screen.skip_line()
-    rows = [_window_row(thread, entry) for entry in history.entries]
+    rows = [_make_window_row(thread, entry) for entry in history.entries]
     screen.write_table([">record", "what", ">tokens", "text"], rows)
 
 
-def _window_row(thread: Thread, entry: WindowEntry) -> Row:
+def _make_window_row(thread: Thread, entry: WindowEntry) -> Row:
     record: Part = (f"#{entry.source.ordinal}" if entry.source else "", "dim")
     line = describe_item(thread.dialect.view(entry.item), raw=entry.item.raw)
     if entry.kind is EntryKind.STATE:
@@ -112,16 +112,16 @@ async def _show_records(tk: Threadkeep, thread: Thread, *, as_json: bool) -> Non
     path = await load_live_path(tk.backend.store, thread.id, whole=True)
     live = {record.ordinal for record in records if path.find_thread(record.ordinal) == thread.id}
     if as_json:
-        print_json({"thread": thread.id, "records": [_record_json(record, live=record.ordinal in live) for record in records]})
+        print_json({"thread": thread.id, "records": [_encode_record(record, live=record.ordinal in live) for record in records]})
         return
     screen = open_screen()
-    rows = [_record_row(thread, record, is_live=record.ordinal in live) for record in records]
+    rows = [_make_record_row(thread, record, is_live=record.ordinal in live) for record in records]
     screen.write_table([">record", "when", ">turn", "what", ">tokens", "text"], rows)
     if abandoned := len(records) - len(live):
         screen.write((f"{format_count(abandoned, 'record')} in parentheses: taken back by a rollback, still readable", "dim"))
 
 
-def _record_row(thread: Thread, record: Record, *, is_live: bool) -> Row:
+def _make_record_row(thread: Thread, record: Record, *, is_live: bool) -> Row:
     line = describe_record(record, thread.dialect)
     return [
         (f"#{record.ordinal}", "" if is_live else "dim strike"),
@@ -133,7 +133,7 @@ def _record_row(thread: Thread, record: Record, *, is_live: bool) -> Row:
     ]
 
 
-def _record_json(record: Record, *, live: bool) -> dict[str, object]:
+def _encode_record(record: Record, *, live: bool) -> dict[str, object]:
     return {
         "ordinal": record.ordinal,
         "kind": record.kind,
@@ -141,11 +141,11 @@ def _record_json(record: Record, *, live: bool) -> dict[str, object]:
         "turn": record.turn,
         "tokens": record.tokens,
         "live": live,
-        "body": _body_json(record.body),
+        "body": _encode_body(record.body),
     }
 
 
-def _body_json(body: bytes) -> object:
+def _encode_body(body: bytes) -> object:
     """Return a body as the JSON it is, byte for byte, or as text where it is none."""
     try:
         msgspec.json.decode(body)
@@ -220,13 +220,13 @@ def _print_compactions(screen: Screen, compactions: list[_Compaction], *, newest
         screen.write_heading("Checkpoints", "none; the window is the whole history")
         return
     screen.write_heading("Checkpoints")
-    rows = [_compaction_row(each, is_current=each.record.ordinal == newest) for each in compactions[:CHECKPOINTS_SHOWN]]
+    rows = [_make_compaction_row(each, is_current=each.record.ordinal == newest) for each in compactions[:CHECKPOINTS_SHOWN]]
     screen.write_table([">record", ">turn", "strategy", ">before", ">after", ">shed", ">kept", ">repaired", ""], rows)
     if len(compactions) > CHECKPOINTS_SHOWN:
         screen.write(("older ones are in `show --records`", "dim"), indent=2)
 
 
-def _compaction_row(each: _Compaction, *, is_current: bool) -> Row:
+def _make_compaction_row(each: _Compaction, *, is_current: bool) -> Row:
     status: Part = ("undone", "yellow") if each.is_undone else ("current", "magenta") if is_current else ""
     place: list[Part] = [(f"#{each.record.ordinal}", "bold magenta" if is_current else "dim"), f"{each.record.turn}"]
     if each.checkpoint is None:

@@ -43,19 +43,19 @@ def split_columns(series: SizeHistory, *, width: int) -> tuple[list[int], set[in
     """
     last = max(1, series.upto - 1)
 
-    def column_at(ordinal: int) -> int:
+    def find_column(ordinal: int) -> int:
         return min(width - 1, ordinal * width // (last + 1))
 
     heights = [-1] * width
     for ordinal, window in zip(series.ordinals, series.window, strict=True):
         if window is not None:
-            at = column_at(ordinal)
+            at = find_column(ordinal)
             heights[at] = max(heights[at], window)
     before = 0
     for at, height in enumerate(heights):
         heights[at] = before if height < 0 else height
         before = heights[at]
-    return heights, {column_at(ordinal) for ordinal, *_ in series.compactions}
+    return heights, {find_column(ordinal) for ordinal, *_ in series.compactions}
 
 
 def draw_rows(heights: Sequence[int], *, top: int, rows: int, blocks: str) -> list[str]:

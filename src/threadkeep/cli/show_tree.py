@@ -39,12 +39,12 @@ async def show_tree(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
     rows = await store.threads(limit=EVERY)
     tree = [(relative, await find_title(store, relative.row)) for relative in await _walk(store, rows, of=thread.id)]
     if as_json:
-        print_json({"thread": thread.id, "threads": [_relative_json(relative, title) for relative, title in tree]})
+        print_json({"thread": thread.id, "threads": [_encode_relative(relative, title) for relative, title in tree]})
     else:
         _print_tree(open_screen(), tree, here=thread.id)
 
 
-def _relative_json(relative: Relative, title: str) -> dict[str, object]:
+def _encode_relative(relative: Relative, title: str) -> dict[str, object]:
     row, edge = relative.row, relative.edge
     shown: dict[str, object] = {"id": row.id, "parent": row.parent, "at": relative.at, "depth": relative.depth, "title": title}
     return shown | {"spawned_by": edge.parent, "status": edge.status, "name": edge.name} if edge else shown

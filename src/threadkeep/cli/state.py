@@ -37,14 +37,14 @@ async def show_state(thread: Thread, *, as_json: bool) -> None:
     history = await thread.history()
     ledger = ledger_of(history)
     if as_json:
-        sections = {section.value: [entry_json(entry) for entry in ledger.section(section)] for section in Section}
+        sections = {section.value: [encode_entry(entry) for entry in ledger.section(section)] for section in Section}
         answer = {"thread": thread.id, "checkpoint": history.checkpoint_ordinal, "sections": sections}
         print_json({**answer, "in_view": sorted(ledger.in_view), "left_out": sorted(ledger.left_out)})
     else:
         _print_state(open_screen(), thread, ledger, checkpoint=history.checkpoint_ordinal)
 
 
-def entry_json(entry: LedgerEntry) -> dict[str, object]:
+def encode_entry(entry: LedgerEntry) -> dict[str, object]:
     """Return an entry as every `--json` shows it."""
     shown: dict[str, object] = {
         "id": entry.id,
@@ -97,12 +97,12 @@ def print_entries(screen: Screen, entries: Iterable[LedgerEntry], *, marks: Mapp
     rows: list[Entry] = []
     for entry in entries:
         mark: list[Part] = [(f"  {marks[entry.id]}", "dim")] if entry.id in marks else []
-        rows.append(((entry.id, "cyan"), [*_paragraph(entry), *mark]))
-        rows += _claim_rows(entry)
+        rows.append(((entry.id, "cyan"), [*_make_paragraph(entry), *mark]))
+        rows += _make_claim_rows(entry)
     screen.write_entries(rows)
 
 
-def _paragraph(entry: LedgerEntry) -> list[Part]:
+def _make_paragraph(entry: LedgerEntry) -> list[Part]:
     pinned: list[Part] = [("  pinned", "yellow")] if entry.pinned else []
     return [shorten_entry(entry), (_list_sources(entry.sources), "dim"), *pinned]
 
@@ -113,11 +113,11 @@ def _list_sources(sources: Sequence[Pointer]) -> str:
     return f"  {shown}{f' and {more} more' if more > 0 else ''}" if shown else ""
 
 
-def comparison_json(comparison: Comparison) -> dict[str, object]:
+def encode_comparison(comparison: Comparison) -> dict[str, object]:
     """Return a comparison as `--json` has it; entries are those of `show --state`, with their section."""
 
     def full(entry: LedgerEntry) -> dict[str, object]:
-        return {**entry_json(entry), "section": entry.section}
+        return {**encode_entry(entry), "section": entry.section}
 
     return {
         "added": [full(entry) for entry in comparison.added],
@@ -136,7 +136,7 @@ def print_comparison(screen: Screen, comparison: Comparison) -> None:
     if comparison.changed:
         screen.write_heading("Changed", f"{len(comparison.changed):,}")
         changes = sorted(comparison.changed, key=lambda change: _sort_key(change.after))
-        screen.write_entries([row for change in changes for row in (_entry_row(change.after), *_change_rows(change))])
+        screen.write_entries([row for change in changes for row in (_make_entry_row(change.after), *_make_change_rows(change))])
     _print_group(screen, "Replaced", replaced, "by later words; the later ones count")
     _print_group(screen, "Withdrawn", withdrawn, "nothing replaces them")
     _print_group(screen, "No longer listed", comparison.gone, "computed or drafted anew each time")
@@ -148,7 +148,7 @@ def _print_group(screen: Screen, title: str, entries: Sequence[LedgerEntry], asi
         return
     screen.write_heading(title, f"{len(entries):,}{f', {aside}' if aside else ''}")
     shown = _leave_out_computed(sorted(entries, key=_sort_key))
-    screen.write_entries([row for entry in shown for row in (_entry_row(entry), *_claim_rows(entry))])
+    screen.write_entries([row for entry in shown for row in (_make_entry_row(entry), *_make_claim_rows(entry))])
     if hidden := len(entries) - len(shown):
         screen.write((f"and {hidden:,} more that were computed; --json lists them all", "dim"), indent=2)
 
@@ -166,13 +166,13 @@ def _sort_key(entry: LedgerEntry) -> tuple[bool, int]:
     return entry.speaker in COMPUTED, list(Section).index(entry.section)
 
 
-def _entry_row(entry: LedgerEntry) -> Entry:
+def _make_entry_row(entry: LedgerEntry) -> Entry:
     # A computed entry is numbered anew each time, so its number says nothing.
     number = "" if entry.speaker in COMPUTED else f" {entry.id}"
-    return (f"{entry.section.value}{number}", "cyan"), _paragraph(entry)
+    return (f"{entry.section.value}{number}", "cyan"), _make_paragraph(entry)
 
 
-def _claim_rows(entry: LedgerEntry) -> list[Entry]:
+def _make_claim_rows(entry: LedgerEntry) -> list[Entry]:
     if entry.claim is None:
         return []
     source = f"#{entry.claim.source.ordinal}"
@@ -181,7 +181,7 @@ def _claim_rows(entry: LedgerEntry) -> list[Entry]:
     return [("", [(f"replaced by {source}: ", "yellow"), entry.claim.text])]
 
 
-def _change_rows(change: Change) -> list[Entry]:
+def _make_change_rows(change: Change) -> list[Entry]:
     before, after = change.before, change.after
     rows: list[Entry] = []
     if before.text != after.text:
