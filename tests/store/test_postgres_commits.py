@@ -99,7 +99,7 @@ async def test_another_transaction_of_the_same_number_is_not_taken_for_ours(url:
     committed = await (await other.execute(b"SELECT pg_current_xact_id()::text")).fetchone()
     assert committed is not None
     number = str(committed[0]).encode()
-    monkeypatch.setitem(QUERIES, "write", QUERIES["write"].replace(b"pg_current_xact_id()::text", b"'%s'" % number))
+    monkeypatch.setitem(QUERIES, "write", QUERIES["begin_write"].replace(b"pg_current_xact_id()::text", b"'%s'" % number))
     tries = 0
 
     async def work(connection: Connection) -> int:

@@ -53,7 +53,7 @@ async def filled(request: pytest.FixtureRequest, postgres_server: PostgresServer
 async def plan(url: str, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return every node of a query's plan, as the tenant's transaction would have it."""
     connection = await psycopg.AsyncConnection.connect(url)
-    await connection.execute(QUERIES["enter"], {"tenant": "1", "name": "local", "role": "none"})
+    await connection.execute(QUERIES["enter_tenant"], {"tenant": "1", "name": "local", "role": "none"})
     told = await (await connection.execute(b"EXPLAIN (FORMAT JSON, COSTS OFF) " + QUERIES[query], values)).fetchone()
     await connection.close()
     assert told is not None
@@ -77,8 +77,8 @@ READ: dict[str, Any] = {
 }
 QUESTIONS = [
     ("find_threads", {"names": ["t0"]}),
-    ("end", {"thread": 1}),
-    ("ends", {"threads": [1, 2]}),
+    ("thread_end", {"thread": 1}),
+    ("thread_ends", {"threads": [1, 2]}),
     ("read", {**READ, "start": RECORDS - 50, "kinds": ["item"]}),
     ("newest", READ),
     ("read", {**READ, "ordinals": [1, 5, 900]}),
@@ -88,7 +88,7 @@ QUESTIONS = [
     ("newest_mail", READ),
     ("turn", {**READ, "turn": 7}),
     ("newest_turn", {**READ, "turn": 7}),
-    ("lookup", {"chains": [b"1".rjust(20, b"."), b"none".rjust(20, b".")]}),
+    ("lookup_chains", {"chains": [b"1".rjust(20, b"."), b"none".rjust(20, b".")]}),
     ("find_bodies", {"digests": [b"." * 20]}),
     ("find_tenant", {"name": "local"}),
     ("search", {"threads": [1], "starts": [0], "stops": [RECORDS], "query": "'word'", "limit": 5}),
@@ -119,7 +119,9 @@ async def test_nothing_is_sought_by_its_tenant_alone(
 async def test_a_history_is_looked_up_by_its_digests(filled: tuple[str, PostgresStore]) -> None:
     """No thread's records are gone through to find a digest: in every partition the digest itself is sought."""
     url, _ = filled
-    scans = [node for node in await plan(url, "lookup", {"chains": [b"." * 20]}) if "record" in node.get("Relation Name", "")]
+    scans = [
+        node for node in await plan(url, "lookup_chains", {"chains": [b"." * 20]}) if "record" in node.get("Relation Name", "")
+    ]
     assert len(scans) == 8
     assert [node["Index Name"] for node in scans if "chain" not in node["Index Cond"]] == []
 

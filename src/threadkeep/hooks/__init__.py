@@ -1,4 +1,4 @@
-"""What hosts run around a compaction: commands and Python functions, told in JSON, answered in JSON; see docs/hooks.md.
+"""Hooks that hosts run around a compaction: commands and Python functions that receive and answer JSON; see docs/hooks.md.
 
 A port: it runs what it is given and says what came of it. Whether a compaction is to begin, and what a stop means for a turn, is
 decided above.

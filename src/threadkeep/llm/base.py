@@ -60,14 +60,14 @@ class ModelName:
         return cls(provider=provider, model=model) if model else cls(provider="", model=name)
 
     def is_served_with(self, other: ModelName) -> bool:
-        """Whether one provider serves both; where a name does not say who does, only a model of the same name is known to be."""
+        """Whether one provider serves both. If a name has no provider, that is certain only for a model of the same name."""
         if self.provider and other.provider:
             return self.provider == other.provider
         return self.model == other.model
 
 
 class Model(Protocol):
-    """Something that answers. One call is one attempt: whoever asks decides whether to ask again (`threadkeep.llm.retry`)."""
+    """A language model. One call is one attempt; the caller decides whether to retry (`threadkeep.llm.retry`)."""
 
     @property
     def name(self) -> str:
@@ -81,18 +81,18 @@ class Model(Protocol):
 
     @property
     def window_tokens(self) -> int | None:
-        """How much a request may hold, where the model can tell; what is configured for its name counts where it cannot."""
+        """The window, if the model can tell; None means that the configured one counts."""
         ...
 
     async def ask(self, request: Request) -> ModelReply:
         """Send `request` and return the whole answer.
 
-        Which model is asked, and whether the answer is streamed, is the model's to set; every other field goes out as it is.
+        The model's name, and whether to stream, are set here; every other field is sent as it is.
         Cancelling the call closes the connection. A stream that breaks off is no answer.
 
         Raises:
             ModelOverflow: The request does not fit the model's window.
-            ModelUnavailable: It could not be reached, is overloaded, or broke off; asking again may help.
+            ModelUnavailable: It could not be reached, is overloaded, or broke off; a retry may help.
             ModelRejected: It refused this request, and a retry will not help.
         """
         ...
@@ -100,7 +100,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class StreamingModel(Protocol):
-    """A model that can be listened to while it answers."""
+    """A model whose answers can be read while they come in."""
 
     async def stream(self, request: Request, *, on_delta: Callable[[Delta], None]) -> ModelReply:
         """Send `request`, call `on_delta` with each piece as it comes, and return the whole answer; else as `Model.ask`.
@@ -112,20 +112,20 @@ class StreamingModel(Protocol):
 
 @runtime_checkable
 class BoundableModel(Protocol):
-    """A model that can be told how much it may answer."""
+    """A model whose answers can be limited."""
 
     def bound(self, request: Request, *, answer_tokens: int) -> Request:
-        """Return the request with that bound, in the provider's own words; one that says so itself stays as it is."""
+        """Return the request with that limit, in the provider's field; a request with a limit of its own is returned as it is."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCompaction:
-    """What a provider made of a history: items that stand in its place, of which some only the provider can read.
+    """A provider's compaction: items that replace a history, some of which only the provider can read.
 
     Attributes:
         items: In order; opaque ones among them are bound to `issuer`.
-        issuer: Who can read them: a provider's address and a digest of the account, never a credential.
+        issuer: The account that can read them: a provider's address and a digest of the account, never a credential.
     """
 
     items: tuple[Item, ...]
@@ -137,20 +137,20 @@ class RemoteCompaction:
 
 @runtime_checkable
 class SealingModel(Protocol):
-    """A model whose provider seals parts of its answers, and that can tell for whom."""
+    """A model whose provider seals parts of its answers for one account."""
 
     @property
     def issuer(self) -> str:
-        """Who can read what it seals: a provider's address and a digest of the account, never a credential."""
+        """The account that can read them: a provider's address and a digest of the account, never a credential."""
         ...
 
 
 @runtime_checkable
 class RemoteCompactor(SealingModel, Protocol):
-    """A model whose provider compacts histories by itself."""
+    """A model whose provider compacts histories."""
 
     async def compact(self, request: Request) -> RemoteCompaction:
-        """Send a history and return what the provider puts in its place.
+        """Send a history and return the provider's compaction of it.
 
         Raises:
             ModelOverflow, ModelUnavailable, ModelRejected: As `Model.ask`.

@@ -50,7 +50,7 @@ _SENTENCES: Final = tuple(
     )
 )
 
-# A window beyond this is a mistake of the sentence, or of whoever wrote it.
+# A larger window is a mistake in the sentence.
 _LARGEST_WINDOW: Final = 1_000_000_000
 
 

@@ -93,7 +93,7 @@ class SdkClient:
 
 
 def connect_openai(name: str, *, base_url: str, key: str, organization: str | None, project: str | None) -> SdkClient:
-    """Return a client for OpenAI, or for whoever answers at `base_url` in its place."""
+    """Return a client for OpenAI, or for another server at `base_url`."""
     from openai import APIStatusError, AsyncOpenAI, AsyncStream, OpenAIError
 
     client = AsyncOpenAI(api_key=key, base_url=base_url, organization=organization, project=project, max_retries=0)
@@ -102,7 +102,7 @@ def connect_openai(name: str, *, base_url: str, key: str, organization: str | No
 
 
 def connect_anthropic(name: str, *, base_url: str, api_key: str | None, auth_token: str | None) -> SdkClient:
-    """Return a client for Anthropic, or for whoever answers at `base_url` in its place; one credential is enough."""
+    """Return a client for Anthropic, or for another server at `base_url`; one credential is enough."""
     from anthropic import AnthropicError, APIStatusError, AsyncAnthropic, AsyncStream
 
     client = AsyncAnthropic(api_key=api_key, auth_token=auth_token, base_url=base_url, max_retries=0)

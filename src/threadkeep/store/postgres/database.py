@@ -101,7 +101,7 @@ class PostgresDatabase:
         await self._connections.close()
 
     async def _find_tenant(self, connection: Connection, name: str) -> tuple[int, bytes] | None:
-        await connection.execute(QUERIES["enter"], {"tenant": "", "name": name, "role": self._role})
+        await connection.execute(QUERIES["enter_tenant"], {"tenant": "", "name": name, "role": self._role})
         row = await (await connection.execute(QUERIES["find_tenant"], {"name": name})).fetchone()
         return None if row is None else (row[0], row[1])
 
@@ -122,14 +122,14 @@ async def _choose_role(connections: Connections, *, migrated: Migrated) -> str:
     """Return the role to work as: none if row-level security binds the connected one, else one that it binds."""
 
     async def work(connection: Connection) -> str:
-        row = await (await connection.execute(QUERIES["is_above_the_wall"])).fetchone()
+        row = await (await connection.execute(QUERIES["bypasses_row_security"])).fetchone()
         if row is None or not row[0]:
             return NO_ROLE
-        ready = await (await connection.execute(QUERIES["role_is_ready"])).fetchone()
+        ready = await (await connection.execute(QUERIES["has_role"])).fetchone()
         if migrated.applied or ready is None or not ready[0]:
-            await connection.execute(QUERIES["wait_for_migrations"])
-            await connection.execute(QUERIES["make_role"])
-            await connection.execute(QUERIES["let_role_in"])
+            await connection.execute(QUERIES["lock_migrations"])
+            await connection.execute(QUERIES["create_role"])
+            await connection.execute(QUERIES["grant_role"])
         return ROLE
 
     return await connections.run(work)

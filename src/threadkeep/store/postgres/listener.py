@@ -74,7 +74,7 @@ class Listener:
         """Listen until the connection is lost."""
         connection = await psycopg.AsyncConnection.connect(add_timeouts(self._url), autocommit=True, prepare_threshold=None)
         async with connection:
-            row = await (await connection.execute(QUERIES["own_process"])).fetchone()
+            row = await (await connection.execute(QUERIES["backend_pid"])).fetchone()
             # A pooler makes up a process number for its clients; the server gives the one that really answered.
             if row is None or row[0] != connection.info.backend_pid:
                 raise _Pooled
@@ -87,4 +87,4 @@ class Listener:
                     tenant, _, thread = notice.payload.partition(" ")
                     self._watchers.notify((tenant, thread))
                     self._watchers.notify((tenant, ANY_THREAD))
-                await connection.execute(QUERIES["own_process"])
+                await connection.execute(QUERIES["backend_pid"])

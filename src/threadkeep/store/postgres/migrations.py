@@ -73,16 +73,16 @@ async def _run_next(connections: Connections, steps: Sequence[Migration], *, pos
         # Without the lock first: nearly always there is nothing to do, and a role that may not migrate can still open it.
         if not choose_next(await _read_applied(connection), steps, location=connections.location, post=post):
             return ()
-        await connection.execute(QUERIES["wait_for_migrations"])
+        await connection.execute(QUERIES["lock_migrations"])
         found = await _read_applied(connection)
         if not found:
-            await connection.execute(QUERIES["begin_schema"])
-            await connection.execute(QUERIES["begin_migrations"])
-        await connection.execute(QUERIES["in_schema"])
+            await connection.execute(QUERIES["create_schema"])
+            await connection.execute(QUERIES["create_migrations"])
+        await connection.execute(QUERIES["use_schema"])
         chosen = choose_next(found, steps, location=connections.location, post=post)
         for step in chosen:
             await connection.execute(step.sql)
-            await connection.execute(QUERIES["note_migration"], {"version": step.version, "phase": step.phase})
+            await connection.execute(QUERIES["add_migration"], {"version": step.version, "phase": step.phase})
         return [step.version for step in chosen]
 
     for attempt in range(1, TRIES + 1):
@@ -98,7 +98,7 @@ async def _read_applied(connection: Connection) -> Mapping[int, Phase]:
     row = await (await connection.execute(QUERIES["has_migrations"])).fetchone()
     if row is None or not row[0]:
         return {}
-    return dict(await (await connection.execute(QUERIES["applied"])).fetchall())
+    return dict(await (await connection.execute(QUERIES["list_migrations"])).fetchall())
 
 
 def choose_next(found: Mapping[int, Phase], steps: Sequence[Migration], *, location: str, post: bool) -> Sequence[Migration]:

@@ -116,10 +116,10 @@ async def _find_ends(connection: Connection, names: Sequence[str]) -> dict[str, 
     """Return the number of each thread that is there, and the ordinal of its next record."""
     found = await (await connection.execute(QUERIES["find_threads"], {"names": names})).fetchall()
     if len(found) == 1:
-        newest = await (await connection.execute(QUERIES["end"], {"thread": found[0][0]})).fetchone()
+        newest = await (await connection.execute(QUERIES["thread_end"], {"thread": found[0][0]})).fetchone()
         last: Mapping[int, int] = {} if newest is None else {found[0][0]: newest[0]}
     else:
-        last = dict(await (await connection.execute(QUERIES["ends"], {"threads": [row[0] for row in found]})).fetchall())
+        last = dict(await (await connection.execute(QUERIES["thread_ends"], {"threads": [row[0] for row in found]})).fetchall())
     return {name: (number, last[number] + 1 if number in last else start) for number, name, _, _, start, _ in found}
 
 
@@ -153,7 +153,7 @@ async def _insert(connection: Connection, placed: Sequence[Placed], *, tenant: i
     )
     notified = sorted({thread for thread, _, record, _ in rows if record.kind in NOTIFIED})
     if notified:
-        await connection.execute(QUERIES["tell"], {"tenant": tenant, "threads": notified})
+        await connection.execute(QUERIES["notify"], {"tenant": tenant, "threads": notified})
 
 
 async def _hold_bodies(connection: Connection, given: Mapping[bytes, bytes], *, tenant: int) -> dict[bytes, int]:

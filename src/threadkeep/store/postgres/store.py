@@ -94,7 +94,7 @@ class PostgresStore:
         known = await self._find_known(thread_id)
         if known is None:
             raise ThreadNotFound(thread_id)
-        newest = await self._query("end", {"thread": known.number})
+        newest = await self._query("thread_end", {"thread": known.number})
         if not newest:
             return known.row
         ((ordinal, at_ms),) = newest
@@ -131,7 +131,7 @@ class PostgresStore:
         return [_make_record(span.thread_id, row) for row in await self._query(query, values)]
 
     async def lookup(self, chains: Sequence[bytes]) -> list[Found]:
-        rows = await self._query("lookup", {"chains": list(dict.fromkeys(chains))})
+        rows = await self._query("lookup_chains", {"chains": list(dict.fromkeys(chains))})
         return [Found(chain=bytes(chain), thread_id=name, ordinal=ordinal, depth=depth) for chain, name, ordinal, depth in rows]
 
     async def search(self, spans: Sequence[Span], query: str, *, limit: int) -> list[Hit]:
@@ -157,15 +157,15 @@ class PostgresStore:
 
         async def work(connection: Connection) -> bool:
             await self._enter(connection)
-            await connection.execute(QUERIES["hold_lease_to_its_term"], values)
-            return (await connection.execute(QUERIES["take_lease"], values)).rowcount == 1
+            await connection.execute(QUERIES["cap_lease"], values)
+            return (await connection.execute(QUERIES["acquire_lease"], values)).rowcount == 1
 
         return await self._writer.run(work)
 
     async def release(self, key: str, *, holder: str) -> None:
         async def work(connection: Connection) -> None:
             await self._enter(connection)
-            await connection.execute(QUERIES["give_back_lease"], {"key": key, "holder": holder})
+            await connection.execute(QUERIES["release_lease"], {"key": key, "holder": holder})
 
         await self._writer.run(work)
 
@@ -183,12 +183,12 @@ class PostgresStore:
             rows = await (await connection.execute(QUERIES["erase_bodies"], values)).fetchall()
             gone = {"bodies": [body for (body,) in rows]}
             counted = await (await connection.execute(QUERIES["records_of_bodies"], gone)).fetchone()
-            await connection.execute(QUERIES["forget_words"], gone)
+            await connection.execute(QUERIES["remove_words"], gone)
             return int(counted[0]) if counted else 0
 
         erased = await self._writer.run(work)
         if erased:
-            await self._connections.run_outside_transactions(QUERIES["forget_erased"])
+            await self._connections.run_outside_transactions(QUERIES["vacuum_bodies"])
         return erased
 
     @asynccontextmanager
@@ -220,11 +220,11 @@ class PostgresStore:
 
     async def _query(self, query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Return what one query finds in a transaction of this tenant, which sees no other tenant's rows."""
-        return await self._connections.query(QUERIES["enter"], self._entering, QUERIES[query], values)
+        return await self._connections.query(QUERIES["enter_tenant"], self._entering, QUERIES[query], values)
 
     async def _enter(self, connection: Connection) -> None:
         """Make the rest of the transaction this tenant's, whoever's it was before."""
-        await connection.execute(QUERIES["enter"], self._entering)
+        await connection.execute(QUERIES["enter_tenant"], self._entering)
 
     async def _create_all(self, connection: Connection, wanted: Sequence[Creation]) -> Sequence[ThreadkeepError | None]:
         await self._enter(connection)

@@ -109,7 +109,7 @@ class Writer:
         if self._working is not None:
             await asyncio.wait([self._working])
             # If the server is gone, a later writer removes the row.
-            await self._connections.try_last_statement(QUERIES["forget_writer"], {"writer": self._name})
+            await self._connections.try_last_statement(QUERIES["remove_writer"], {"writer": self._name})
 
     async def _submit(self, job: _Job, future: asyncio.Future[T]) -> T:
         if self._closed:
@@ -161,7 +161,7 @@ class Writer:
         outcomes: list[object] | None = None
         try:
             async with self._connections.borrow() as connection, connection.transaction():
-                row = await (await connection.execute(QUERIES["write"], {"writer": self._name, "mark": mark})).fetchone()
+                row = await (await connection.execute(QUERIES["begin_write"], {"writer": self._name, "mark": mark})).fetchone()
                 assert row is not None
                 transaction = row[1]
                 if len(batch) == 1:
@@ -222,7 +222,7 @@ class Writer:
         patience = Patience(self._connections)
 
         async def read_status(connection: Connection) -> str | None:
-            row = await (await connection.execute(QUERIES["status_of"], {"transaction": doubt.transaction})).fetchone()
+            row = await (await connection.execute(QUERIES["transaction_status"], {"transaction": doubt.transaction})).fetchone()
             return None if row is None else row[0]
 
         async def has_mark(connection: Connection) -> bool:

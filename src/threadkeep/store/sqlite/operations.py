@@ -119,12 +119,12 @@ def find_chains(connection: sqlite3.Connection, chains: Sequence[bytes], *, tena
 
 def acquire_lease(connection: sqlite3.Connection, *, key: str, holder: str, now_ms: int, ttl_ms: int, tenant: int) -> bool:
     values = {"tenant": tenant, "key": key, "holder": holder, "ttl_ms": ttl_ms, "now_ms": now_ms}
-    connection.execute(QUERIES["hold_lease_to_its_term"], values)
-    return connection.execute(QUERIES["take_lease"], values).rowcount == 1
+    connection.execute(QUERIES["cap_lease"], values)
+    return connection.execute(QUERIES["acquire_lease"], values).rowcount == 1
 
 
 def release_lease(connection: sqlite3.Connection, *, key: str, holder: str, tenant: int) -> None:
-    connection.execute(QUERIES["give_back_lease"], {"tenant": tenant, "key": key, "holder": holder})
+    connection.execute(QUERIES["release_lease"], {"tenant": tenant, "key": key, "holder": holder})
 
 
 def erase_bodies(connection: sqlite3.Connection, thread_id: str, ordinals: Collection[int], *, at_ms: int, tenant: int) -> int:
@@ -144,11 +144,11 @@ def erase_bodies(connection: sqlite3.Connection, thread_id: str, ordinals: Colle
         return 0
     count, first_item = connection.execute(QUERIES["records_of_bodies"], {"bodies": json.dumps(bodies)}).fetchone()
     connection.executemany(QUERIES["erase_body"], [{"id": body, "at_ms": at_ms} for body in bodies])
-    connection.execute(QUERIES["note_erasure"])
-    upto, _, _ = connection.execute(QUERIES["search_lag"]).fetchone()
+    connection.execute(QUERIES["count_erasure"])
+    upto, _, _ = connection.execute(QUERIES["index_state"]).fetchone()
     if first_item is not None and first_item <= upto:
-        connection.execute(QUERIES["empty_search"])
-        connection.execute(QUERIES["forget_search"])
+        connection.execute(QUERIES["empty_index"])
+        connection.execute(QUERIES["reset_index_mark"])
     return int(count)
 
 

@@ -54,7 +54,7 @@ def make_expression(query: str) -> str:
 
 
 def read_index_state(connection: sqlite3.Connection) -> IndexState:
-    upto, erasures, newest = connection.execute(QUERIES["search_lag"]).fetchone()
+    upto, erasures, newest = connection.execute(QUERIES["index_state"]).fetchone()
     return IndexState(upto=upto, erasures=erasures, newest=newest)
 
 
@@ -76,7 +76,7 @@ def gather_batch(connection: sqlite3.Connection, *, was: IndexState, searchable:
 def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     """Write a batch, unless the index moved on, or anything was erased, since it was gathered."""
     values = {"upto": batch.upto, "was": batch.was.upto, "erasures": batch.was.erasures}
-    if connection.execute(QUERIES["move_search_mark"], values).rowcount:
+    if connection.execute(QUERIES["move_index_mark"], values).rowcount:
         connection.executemany(QUERIES["index_text"], batch.rows)
 
 

@@ -1,35 +1,35 @@
--- name: applied
+-- name: list_migrations
 SELECT version, phase FROM threadkeep.migration ORDER BY version;
 
 -- name: has_migrations
 SELECT to_regclass('threadkeep.migration') IS NOT NULL;
 
--- name: note_migration
+-- name: add_migration
 INSERT INTO threadkeep.migration (version, phase) VALUES (%(version)s, %(phase)s);
 
--- name: wait_for_migrations
--- Any number, the same in every process: of several that open a database at once, one migrates and the others wait. Whoever waits
--- longer than this for a table gives up: those behind it in the queue are a gateway's readers.
+-- name: lock_migrations
+-- An arbitrary number, the same in every process: of several that open a database at once, one migrates and the others wait. A
+-- migration that waits longer than this for a table gives up, because a gateway's readers queue behind it.
 SELECT set_config('lock_timeout', '3s', true), pg_advisory_xact_lock(1751932006);
 
--- name: begin_schema
+-- name: create_schema
 CREATE SCHEMA IF NOT EXISTS threadkeep;
 
--- name: begin_migrations
+-- name: create_migrations
 CREATE TABLE threadkeep.migration (version integer PRIMARY KEY, phase text NOT NULL CHECK (phase IN ('pre', 'post')));
 
--- name: in_schema
+-- name: use_schema
 SELECT set_config('search_path', 'threadkeep, pg_temp', true);
 
--- name: is_above_the_wall
+-- name: bypasses_row_security
 SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user;
 
--- name: role_is_ready
+-- name: has_role
 SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'threadkeep_tenant')
 AND has_table_privilege((SELECT oid FROM pg_roles WHERE rolname = 'threadkeep_tenant'), 'threadkeep.record', 'INSERT');
 
--- name: make_role
--- A role belongs to the whole server: another database's process may be making it at this moment.
+-- name: create_role
+-- A role belongs to the whole server: a process of another database may be creating it at this moment.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'threadkeep_tenant') THEN
@@ -40,31 +40,31 @@ EXCEPTION WHEN duplicate_object OR unique_violation THEN
 END;
 $$;
 
--- name: let_role_in
--- No more than its work takes: history is added to, a body may be erased, a lease and the words of a search come and go.
+-- name: grant_role
+-- Only what it needs: history is only added to, a body may be erased, leases and the words of a search come and go.
 GRANT USAGE ON SCHEMA threadkeep TO threadkeep_tenant;
 GRANT SELECT, INSERT ON threadkeep.tenant, threadkeep.thread, threadkeep.record, threadkeep.body TO threadkeep_tenant;
 GRANT UPDATE (data, erased_at_ms) ON threadkeep.body TO threadkeep_tenant;
 GRANT SELECT, INSERT, UPDATE, DELETE ON threadkeep.lease, threadkeep.search, threadkeep.writer TO threadkeep_tenant;
 
--- name: enter
--- For this transaction alone: behind a pooler the next one may belong to somebody else. The role comes last: it may set nothing else.
+-- name: enter_tenant
+-- For this transaction only: behind a pooler the next one may belong to another tenant. The role comes last: it may set nothing else.
 SELECT
     set_config('search_path', 'threadkeep, pg_temp', true),
     set_config('threadkeep.tenant', %(tenant)s, true),
     set_config('threadkeep.tenant_name', %(name)s, true),
-    -- Every query here seeks. A planner that has no statistics yet, or old ones, would rather gather and sort a whole thread.
+    -- Every query here seeks. Without current statistics the planner would rather gather and sort a whole thread.
     set_config('enable_seqscan', 'off', true),
     set_config('enable_bitmapscan', 'off', true),
     set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true),
-    -- Nor is any of them worth compiling, which a server does by what it guesses a query to cost.
+    -- No query is worth compiling, which a server decides by estimated cost.
     set_config('jit', 'off', true),
     set_config('role', %(role)s, true);
 
--- name: write
--- A server may be told not to wait for its disk; what an append promises is not its to change. The mark, and which transaction this
--- is, tell afterwards whether it was committed, should the connection be lost at that very moment.
+-- name: begin_write
+-- A server may be configured not to wait for its disk; an append must wait. The mark and the transaction's number show afterwards
+-- whether it was committed, if the connection is lost during the commit.
 WITH marked AS (
     INSERT INTO threadkeep.writer (name, mark, at) VALUES (%(writer)s, %(mark)s, now())
     ON CONFLICT (name) DO UPDATE SET mark = excluded.mark, at = excluded.at
@@ -76,11 +76,11 @@ SELECT
 -- name: has_mark
 SELECT EXISTS (SELECT 1 FROM threadkeep.writer WHERE name = %(writer)s AND mark = %(mark)s);
 
--- name: status_of
+-- name: transaction_status
 SELECT pg_xact_status(%(transaction)s::xid8);
 
--- name: forget_writer
--- And those that were killed and could not do so; one that is alive puts its row there again.
+-- name: remove_writer
+-- Also the rows of writers that were killed; one that is alive adds its row again.
 DELETE FROM threadkeep.writer WHERE name = %(writer)s OR at < now() - interval '1 day';
 
 -- name: find_tenant
@@ -105,11 +105,11 @@ SELECT owner.id, owner.name, owner.dialect, owner.created_at_ms, owner.start,
 FROM thread AS owner
 WHERE owner.name = ANY (%(names)s::text[]);
 
--- name: end
--- Here and below a thread goes by its number: a value the planner knows leaves one partition to plan for, not eight.
+-- name: thread_end
+-- Here and below a thread is given by its number: with a known value the planner plans for one partition, not eight.
 SELECT record.ordinal, record.at_ms FROM record WHERE record.thread = %(thread)s ORDER BY record.ordinal DESC LIMIT 1;
 
--- name: ends
+-- name: thread_ends
 SELECT given.thread, newest.ordinal FROM unnest(%(threads)s::bigint[]) AS given (thread), LATERAL (
     SELECT record.ordinal FROM record WHERE record.thread = given.thread ORDER BY record.ordinal DESC LIMIT 1
 ) AS newest;
@@ -129,14 +129,14 @@ ORDER BY coalesce(newest.written, 0) DESC, owner.id DESC
 LIMIT %(limit)s;
 
 -- name: add_bodies
--- Another transaction may be adding the same bytes: this one then waits for it, and takes its row in the next statement.
+-- Another transaction may be adding the same bytes: this one then waits for it, and finds its row in the next statement.
 INSERT INTO body (tenant, digest, data)
 SELECT %(tenant)s, given.digest, given.data FROM unnest(%(digests)s::bytea[], %(data)s::bytea[]) AS given (digest, data)
 ON CONFLICT (tenant, digest) WHERE erased_at_ms IS NULL DO NOTHING
 RETURNING digest, id;
 
 -- name: find_bodies
--- Held until the commit: a body that is erased meanwhile would take the new record's bytes with it.
+-- Held until the commit: an erasure meanwhile would remove the new record's bytes.
 SELECT digest, id FROM body WHERE digest = ANY (%(digests)s::bytea[]) AND erased_at_ms IS NULL FOR SHARE;
 
 -- name: append_records
@@ -172,7 +172,7 @@ AND (%(turn)s::bigint IS NULL OR turn = %(turn)s::bigint)
 ORDER BY ordinal ASC LIMIT %(limit)s;
 
 -- name: newest_landmarks
--- For kinds a thread has few of: each is sought from its end in the partial index, and only what was found is put in order.
+-- For kinds a thread has few of: each is sought from its end in the partial index, and only what was found is sorted.
 SELECT ordinal, kind, at_ms, turn, tokens, CASE WHEN %(bodies)s THEN body.data ELSE ''::bytea END, body.digest, target, chain, depth,
     redacted, body.erased_at_ms
 FROM (
@@ -235,7 +235,7 @@ AND (%(ordinals)s::bigint[] IS NULL OR ordinal = ANY (%(ordinals)s::bigint[]))
 ORDER BY ordinal ASC LIMIT %(limit)s;
 
 -- name: newest_mail
--- Said plainly, the kind lets the planner take the index that holds nothing else.
+-- The literal kind lets the planner choose the index that holds nothing else.
 SELECT ordinal, kind, at_ms, turn, tokens, CASE WHEN %(bodies)s THEN body.data ELSE ''::bytea END, body.digest, target, chain, depth,
     redacted, body.erased_at_ms
 FROM record JOIN body ON body.id = record.body
@@ -255,8 +255,8 @@ AND (%(ordinals)s::bigint[] IS NULL OR ordinal = ANY (%(ordinals)s::bigint[]))
 AND (%(turn)s::bigint IS NULL OR turn = %(turn)s::bigint)
 ORDER BY ordinal ASC LIMIT %(limit)s;
 
--- name: lookup
--- Materialized: the planner must not begin with the threads, which would be a walk over all of their records.
+-- name: lookup_chains
+-- Materialized: the planner must not start with the threads, which would walk all of their records.
 WITH found AS MATERIALIZED (
     SELECT record.chain, record.thread, record.ordinal, record.depth, record.written
     FROM record WHERE record.chain = ANY (%(chains)s::bytea[])
@@ -300,7 +300,7 @@ LIMIT %(limit)s;
 SELECT DISTINCT record.body FROM record JOIN body ON body.id = record.body
 WHERE record.thread = %(thread)s AND record.ordinal = ANY (%(ordinals)s::bigint[]) AND body.erased_at_ms + 0 IS NULL;
 
--- name: forget_words
+-- name: remove_words
 DELETE FROM search USING record
 WHERE record.body = ANY (%(bodies)s::bigint[]) AND search.thread = record.thread AND search.ordinal = record.ordinal;
 
@@ -308,19 +308,19 @@ WHERE record.body = ANY (%(bodies)s::bigint[]) AND search.thread = record.thread
 SELECT count(*) FROM record WHERE body = ANY (%(bodies)s::bigint[]);
 
 -- name: erase_bodies
--- Another process may have been erasing the same: what it erased is not erased again, and was counted there.
+-- Another process may be erasing the same bodies: what it erased is counted there, not here.
 UPDATE body SET data = ''::bytea, erased_at_ms = %(at_ms)s WHERE id = ANY (%(bodies)s::bigint[]) AND erased_at_ms + 0 IS NULL
 RETURNING id;
 
--- name: forget_erased
--- The bytes of the row that was replaced lie in its page until it is vacuumed.
+-- name: vacuum_bodies
+-- The bytes of the replaced row stay in its page until it is vacuumed.
 VACUUM (INDEX_CLEANUP ON) threadkeep.body;
 
--- name: hold_lease_to_its_term
--- More time left than it was taken for: the clock went backwards since, and its term begins anew.
+-- name: cap_lease
+-- More time left than its term: the clock went backwards since, and the term starts again.
 UPDATE lease SET expires_at_ms = %(now_ms)s + ttl_ms WHERE key = %(key)s AND expires_at_ms - ttl_ms > %(now_ms)s;
 
--- name: take_lease
+-- name: acquire_lease
 -- One statement decides: the row is free, or ours, or expired, or nothing changes.
 INSERT INTO lease (tenant, key, holder, ttl_ms, expires_at_ms)
 VALUES (%(tenant)s, %(key)s, %(holder)s, %(ttl_ms)s, %(now_ms)s + %(ttl_ms)s)
@@ -328,15 +328,15 @@ ON CONFLICT (tenant, key) DO UPDATE
 SET holder = excluded.holder, ttl_ms = excluded.ttl_ms, expires_at_ms = excluded.expires_at_ms
 WHERE lease.holder = excluded.holder OR lease.expires_at_ms <= %(now_ms)s;
 
--- name: give_back_lease
+-- name: release_lease
 DELETE FROM lease WHERE key = %(key)s AND holder = %(holder)s;
 
--- name: tell
--- Numbers alone: whoever may connect to the database hears what is told in it, whichever tenant's it is.
-SELECT pg_notify('threadkeep', %(tenant)s::text || ' ' || told.thread::text) FROM unnest(%(threads)s::bigint[]) AS told (thread);
+-- name: notify
+-- Numbers only: anyone who may connect to the database receives its notifications, of any tenant.
+SELECT pg_notify('threadkeep', %(tenant)s::text || ' ' || given.thread::text) FROM unnest(%(threads)s::bigint[]) AS given (thread);
 
 -- name: listen
 LISTEN threadkeep;
 
--- name: own_process
+-- name: backend_pid
 SELECT pg_backend_pid();

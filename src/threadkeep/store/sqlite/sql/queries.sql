@@ -2,7 +2,7 @@
 SELECT id, name, key FROM tenant WHERE name = :name;
 
 -- name: add_tenant
--- OR IGNORE: another process may have made it since it was looked for; its key is then the key.
+-- OR IGNORE: another process may have added it since it was looked for; then its key counts.
 INSERT OR IGNORE INTO tenant (name, key) VALUES (:name, :key);
 
 -- name: add_thread
@@ -10,8 +10,8 @@ INSERT INTO thread (tenant, name, dialect, created_at_ms, start, parent)
 VALUES (:tenant, :name, :dialect, :created_at_ms, :start, :parent);
 
 -- name: thread_end
--- The id of a thread and the ordinal its next record takes. Asked inside the write transaction: what another process
--- appended is seen here, or cannot happen before the commit.
+-- The id of a thread and the ordinal of its next record. Read inside the write transaction: what another process appended is
+-- seen here, or cannot happen before the commit.
 SELECT owner.id, coalesce((SELECT max(record.ordinal) + 1 FROM record WHERE record.thread = owner.id), owner.start)
 FROM thread AS owner
 WHERE owner.tenant = :tenant AND owner.name = :name;
@@ -53,8 +53,8 @@ SELECT id FROM body WHERE tenant = ? AND digest = ? AND erased_at_ms IS NULL;
 INSERT INTO record (thread, ordinal, kind, at_ms, turn, tokens, target, chain, depth, redacted, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- `read` is put together from one of these two beginnings, one of the four sources after them, and filters whose values
--- are always bound.
+-- `read` is composed of one of these two beginnings, one of the four sources after them, and filters whose values are
+-- always bound.
 
 -- name: read_whole
 SELECT ordinal, kind, at_ms, turn, tokens, body.form, body.data, body.digest, target, chain, depth, redacted, body.erased_at_ms;
@@ -85,7 +85,7 @@ WHERE record.thread = (SELECT thread.id FROM thread WHERE thread.tenant = ? AND 
 AND ordinal >= ? AND ordinal < ? AND kind = 'turn';
 
 -- name: lookup_chain
--- The join is the tenant's wall: a digest is keyed per tenant, and a guess at another's still finds nothing.
+-- The join keeps tenants apart: digests are keyed per tenant, and a guess at another's still finds nothing.
 SELECT record.id, thread.name, record.ordinal, record.depth
 FROM record JOIN thread ON thread.id = record.thread
 WHERE record.chain = :chain AND thread.tenant = :tenant;
@@ -102,16 +102,16 @@ SELECT count(*), min(id) FILTER (WHERE kind = 'item') FROM record WHERE body IN 
 -- name: erase_body
 UPDATE body SET form = 0, data = x'', erased_at_ms = :at_ms WHERE id = :id;
 
--- name: note_erasure
+-- name: count_erasure
 UPDATE search_mark SET erasures = erasures + 1;
 
--- name: empty_search
+-- name: empty_index
 INSERT INTO search (search) VALUES ('delete-all');
 
--- name: forget_search
+-- name: reset_index_mark
 UPDATE search_mark SET upto = 0;
 
--- name: search_lag
+-- name: index_state
 SELECT upto, erasures, coalesce((SELECT max(id) FROM record), 0) FROM search_mark;
 
 -- name: unindexed
@@ -120,15 +120,15 @@ FROM record JOIN thread ON thread.id = record.thread JOIN body ON body.id = reco
 WHERE record.id > :upto AND record.id <= :newest AND record.kind = 'item' AND body.erased_at_ms IS NULL
 ORDER BY record.id;
 
--- name: move_search_mark
--- Compare and set: of two searches that read the same batch, one writes it; one that read it before an erasure does not.
+-- name: move_index_mark
+-- Compare and set: of two searches that read the same batch, one writes it; a search that read it before an erasure does not.
 UPDATE search_mark SET upto = :upto WHERE upto = :was AND erasures = :erasures;
 
 -- name: index_text
 INSERT INTO search (rowid, text) VALUES (?, ?);
 
 -- name: search
--- The spans are laid out once, before the index is asked; EXISTS, not a join: spans may overlap and a record is one hit.
+-- The spans are materialized once, before the index is read; EXISTS, not a join: spans may overlap and a record is one hit.
 -- CROSS JOIN holds the planner to the order: given spans first, their threads by name, not every thread for every span.
 WITH span (thread, first, stop) AS MATERIALIZED (
     SELECT thread.id, json_extract(given.value, '$[1]'), json_extract(given.value, '$[2]')
@@ -144,17 +144,17 @@ WHERE search MATCH :match AND EXISTS (
 ORDER BY bm25(search), record.id DESC
 LIMIT :limit;
 
--- name: hold_lease_to_its_term
--- More time left than it was taken for: the clock went backwards since, and its term begins anew.
+-- name: cap_lease
+-- More time left than its term: the clock went backwards since, and the term starts again.
 UPDATE lease SET expires_at_ms = :now_ms + ttl_ms
 WHERE tenant = :tenant AND key = :key AND expires_at_ms - ttl_ms > :now_ms;
 
--- name: take_lease
+-- name: acquire_lease
 -- One statement decides: the row is free, or ours, or expired, or nothing changes.
 INSERT INTO lease (tenant, key, holder, ttl_ms, expires_at_ms) VALUES (:tenant, :key, :holder, :ttl_ms, :now_ms + :ttl_ms)
 ON CONFLICT (tenant, key) DO UPDATE
 SET holder = excluded.holder, ttl_ms = excluded.ttl_ms, expires_at_ms = excluded.expires_at_ms
 WHERE lease.holder = excluded.holder OR lease.expires_at_ms <= :now_ms;
 
--- name: give_back_lease
+-- name: release_lease
 DELETE FROM lease WHERE tenant = :tenant AND key = :key AND holder = :holder;
