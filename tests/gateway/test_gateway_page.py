@@ -9,7 +9,7 @@ import pytest
 
 from threadkeep.gateway.app import BODY_LIMIT
 from threadkeep.gateway.control.api import METHODS
-from threadkeep.gateway.http.content_encoding import is_known
+from threadkeep.gateway.http.compression import is_known
 from threadkeep.gateway.http.keys import KEY_HEADER
 from threadkeep.gateway.http.metrics import Metrics
 from threadkeep.gateway.http.routes import CONVERSATIONS, find_route

@@ -25,7 +25,7 @@ from threadkeep.gateway.control.identity import Identity, answer_identity
 from threadkeep.gateway.conversation.request import Conversations, Refused
 from threadkeep.gateway.http.access_log import AccessLog, Entry
 from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
-from threadkeep.gateway.http.content_encoding import is_known, parse_codings
+from threadkeep.gateway.http.compression import is_known, parse_codings
 from threadkeep.gateway.http.guards import KEY_IN_PATH, NO_KEY, NO_NONCE, NO_TOKEN, NO_WEBSOCKET, UNKNOWN_PATH, find_refusal
 from threadkeep.gateway.http.headers import first, make_upstream_headers
 from threadkeep.gateway.http.keys import Admitted, Keys, admit, has_key, strip_key
@@ -45,7 +45,7 @@ StoreOf = Callable[[str | None], Awaitable[Threadkeep]]
 
 
 class Gateway:
-    """Relays what a client sends to its provider, and lets `conversations` decide about conversation requests.
+    """Relays requests of clients to their providers, and lets `conversations` decide about conversation requests.
 
     `POST` to `/v1/responses`, `/v1/chat/completions` and `/v1/messages`, and to what compacts or counts the same histories, are
     conversation requests, each in its dialect. Everything else under `/v1` passes through untouched, whatever its method,

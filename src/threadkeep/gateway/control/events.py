@@ -1,4 +1,4 @@
-"""A thread's records as they are appended, as a stream of events: kinds, ordinals and figures, never what was said."""
+"""Streams the records of a thread as they are appended: kinds, ordinals and figures, never their content."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from msgspec.json import encode
 from threadkeep.store import Notify, Record, RecordKind, Span, ThreadStore, Watch
 from threadkeep.threads import Checkpoint, ReplyBody, decode_body
 
-# A store tells at once of mail and checkpoints; the other records of other processes are found by looking.
+# A store notifies at once of mail and checkpoints; other records of other processes are found by polling.
 LOOK_SECONDS = 0.25
-# A stream without a byte for long is taken for dead, by proxies and by whoever holds its other end.
+# Proxies and clients take a stream that is silent for long for dead.
 ALIVE_SECONDS = 15.0
 PAGE = 500
 WITH_FIGURES = frozenset({RecordKind.REPLY, RecordKind.CHECKPOINT})
@@ -24,7 +24,7 @@ ALIVE = b": alive\n\n"
 
 
 class NotifyingStore(ThreadStore, Notify, Protocol):
-    """A store that tells of what is written."""
+    """A store that notifies of new records."""
 
 
 async def follow(store: NotifyingStore, thread_id: str, *, after: int | None, stopping: asyncio.Event) -> AsyncIterator[bytes]:
@@ -51,7 +51,7 @@ async def follow(store: NotifyingStore, thread_id: str, *, after: int | None, st
 
 
 class Silence:
-    """How long nothing was said to whoever follows."""
+    """How long nothing was sent on a stream."""
 
     def __init__(self) -> None:
         self._since = asyncio.get_running_loop().time()
@@ -60,7 +60,7 @@ class Silence:
         self._since = asyncio.get_running_loop().time()
 
     def is_long(self) -> bool:
-        """Whether it is time for a sign of life; the silence begins anew if it is."""
+        """Whether a sign of life is due; if so, the silence starts again."""
         long = asyncio.get_running_loop().time() - self._since >= ALIVE_SECONDS
         if long:
             self.broken()
@@ -68,7 +68,7 @@ class Silence:
 
 
 async def wait_for_change(watch: Watch, stopping: asyncio.Event, *, within_s: float) -> None:
-    """Return when it is time to look again: told of something, told to stop, or `within_s` later."""
+    """Return at a change, at a stop, or after `within_s` seconds."""
     told, stop = asyncio.create_task(watch.wait(within_s=within_s)), asyncio.create_task(stopping.wait())
     try:
         await asyncio.wait((told, stop), return_when=asyncio.FIRST_COMPLETED)

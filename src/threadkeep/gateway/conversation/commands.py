@@ -1,4 +1,4 @@
-"""Commands that a person types in a chat for the gateway, such as `tk status`, and the answers it signs."""
+"""Recognises the commands that a person types in a chat, such as `tk status`, and signs their answers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Command:
 
 
 def find_command(view: View, names: CommandNames) -> Command | None:
-    """Return the command a message is, if it is one.
+    """Return the command in a message, if it is one.
 
     Its whole first word is a command's name. Behind `tk` a verb follows as the second word; `status`, `undo` and `help` end the
     message. `tk` alone, and `tk` with one word that looks like a verb, ask for help. All else is for the model.
@@ -91,7 +91,7 @@ def _find_template(text: str, names: CommandNames) -> Command | None:
 
 
 def _find_control(rest: str) -> Command | None:
-    """Return what is asked for behind `tk`; None where it is an ordinary sentence."""
+    """Return the command behind `tk`; None where it is an ordinary sentence."""
     word, argument = _split_word(rest)
     verb = word.lower()
     if not verb:
@@ -126,12 +126,12 @@ def host_parts(item: Item, *, dialect: Dialect) -> Item | None:
 
 
 def sign(text: str, *, key: bytes) -> str:
-    """Return what the gateway says by itself, told apart from what a model says by a tenant's key."""
+    """Return an answer of the gateway with its signature, which only the tenant's key can make."""
     return f"{text}\n\n{SIGNATURE}{_proof(text, key)})"
 
 
 def is_signed(view: View, *, key: bytes) -> bool:
-    """Whether a message in the assistant's role is the gateway's own, said to the tenant of that key."""
+    """Whether an assistant message is an answer of the gateway, signed with the tenant's key."""
     if view.kind is not ItemKind.MESSAGE or view.role is not Role.ASSISTANT:
         return False
     found = _signature.search(view.text)

@@ -70,7 +70,7 @@ class Metrics:
         self._requests[("route", route), ("status", str(status))] += 1
 
     def observe_added(self, seconds: float) -> None:
-        """Note how long a request stood here between its last byte and its way to the provider."""
+        """Record how long a request took here between its last byte and its way to the provider."""
         self._added.observe(seconds)
 
     def count_tokens(self, *, client_bytes: int, provider_bytes: int) -> None:
@@ -163,7 +163,7 @@ class Run:
         self.provider_tokens += estimate_bytes(provider_bytes)
 
     def add_thread(self, thread_id: str) -> None:
-        """Note which thread a request belongs to."""
+        """Record the thread of a request."""
         if thread_id not in self.threads and len(self.threads) < MOST_THREADS:
             self.threads.append(thread_id)
 
@@ -175,7 +175,7 @@ class Runs:
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
     def get_run(self, run_id: str) -> Run:
-        """Return a run's figures; a run that nobody has seen has none yet."""
+        """Return a run's figures to count in; a new run starts at zero."""
         run = self._runs.setdefault(run_id, Run())
         self._runs.move_to_end(run_id)
         if len(self._runs) > MOST_RUNS:
@@ -183,7 +183,7 @@ class Runs:
         return run
 
     def find(self, run_id: str) -> Run:
-        """Return a run's figures without remembering that they were asked for."""
+        """Return a run's figures; zeros for an unknown run."""
         return self._runs.get(run_id, Run())
 
     def count_compaction(self, thread_id: str) -> None:

@@ -18,7 +18,7 @@ from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.conversation.recall_tool import RecallSession, keep_first_counts
 from threadkeep.gateway.conversation.request import Forward
 from threadkeep.gateway.http.asgi import Caller
-from threadkeep.gateway.http.content_encoding import parse_codings
+from threadkeep.gateway.http.compression import parse_codings
 from threadkeep.gateway.http.headers import drop_hop_by_hop, first
 from threadkeep.gateway.http.upstream import UpstreamAnswer, UpstreamFailure
 

@@ -1,4 +1,4 @@
-"""Undoes the compression of a request's body, never beyond a limit: a few bytes can claim to be gigabytes."""
+"""Decompresses the body of a request, up to a limit: a few bytes can expand to gigabytes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FIRST_PIECE = 64
 
 
 class DecodeFailure(Enum):
-    """Why a body could not be undone."""
+    """Why a body could not be decompressed."""
 
     UNKNOWN = auto()
     DAMAGED = auto()
     TOO_LARGE = auto()
 
 
-# Takes a body and the most it may become; one byte more tells that it was too large.
+# Takes a body and a limit; a result of that length was too large.
 _Undo = Callable[[bytes, int], bytes]
 
 

@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.gateway.http.content_encoding import FIRST_PIECE, DecodeFailure, decode_body, parse_codings
+from threadkeep.gateway.http.compression import FIRST_PIECE, DecodeFailure, decode_body, parse_codings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
