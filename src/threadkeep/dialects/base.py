@@ -339,6 +339,11 @@ class Api(Protocol):
         """Return a request of our own that is answered the way the client's request is: same model, same streaming."""
         ...
 
+    @property
+    def compaction_headers(self) -> Mapping[str, str]:
+        """The headers with which the provider compacts a history when it is asked to; empty where it needs none."""
+        ...
+
     def headers_for(self, items: Sequence[Item]) -> Mapping[str, str]:
         """Return the headers without which the provider refuses one of these items."""
         ...

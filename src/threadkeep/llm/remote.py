@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from threadkeep.dialects import MESSAGES, RESPONSES, Dialect, Reply, Request
-from threadkeep.dialects.messages.betas import BETA_HEADER, BINDING_BETA, COMPACTION_BETA, DROP_MISMATCHED
 from threadkeep.dialects.raw_json import ABSENT, Fields, join_object, read_fields, split_list, split_object
 from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.items import Item
@@ -44,7 +43,7 @@ INLINE: Final[Mapping[str, bytes]] = {
     "store": b"false",
 }
 
-ANTHROPIC_HEADERS: Final[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
+BETA_HEADER: Final = "anthropic-beta"
 # The context edit of a turn that its provider compacts on the way, and the beta it needs.
 INLINE_EDIT: Final = b'"compact_20260112"'
 INLINE_BETA: Final = "compact-2026-01-12"
@@ -116,7 +115,7 @@ class AnthropicModel(ProviderModel):
 
     async def compact(self, request: Request) -> RemoteCompaction:
         body = MESSAGES.join(replace(request, fields=_make_summary_fields(request.fields, model=self._model)), request.items)
-        whole = await self._fetch("/v1/messages", body, headers=ANTHROPIC_HEADERS, idle_s=COMPACT_IDLE_SECONDS)
+        whole = await self._fetch("/v1/messages", body, headers=MESSAGES.api.compaction_headers, idle_s=COMPACT_IDLE_SECONDS)
         reply = _parse_reply(whole, dialect=MESSAGES, name=self._name, secrets=(await self._open_transport()).secrets)
         made = _find_compaction_blocks(reply.items)
         if not made:
@@ -134,15 +133,14 @@ class AnthropicModel(ProviderModel):
         asked = _find_thinking(request)
         if asked is None or "block_binding" in asked:
             return super()._render_body(request)
-        bound = join_object({**asked, "block_binding": DROP_MISMATCHED})
-        return super()._render_body(replace(request, fields={**request.fields, "thinking": bound}))
+        return super()._render_body(_drop_mismatched(request)[0])
 
     def _make_headers(self, request: Request) -> Mapping[str, str]:
         # A compaction block is refused without a beta. It does not show which beta made it, so both are named if the turn
         # requests one on the way.
-        betas = [COMPACTION_BETA] if _find_compaction_blocks(request.items) else []
+        betas = list(MESSAGES.api.compaction_headers.values()) if _find_compaction_blocks(request.items) else []
         betas += [INLINE_BETA] if INLINE_EDIT in request.fields.get("context_management", ABSENT) else []
-        betas += [BINDING_BETA] if _find_thinking(request) is not None else []
+        betas += list(_drop_mismatched(request)[1].values()) if _find_thinking(request) is not None else []
         return {BETA_HEADER: ",".join(betas)} if betas else super()._make_headers(request)
 
 
@@ -151,6 +149,11 @@ COMPACTORS: Final[Mapping[str, type[OpenAIModel] | type[AnthropicModel]]] = {
     RESPONSES.name: OpenAIModel,
     MESSAGES.name: AnthropicModel,
 }
+
+
+def _drop_mismatched(request: Request) -> tuple[Request, Mapping[str, str]]:
+    thinking = MESSAGES.api.thinking
+    return (request, {}) if thinking is None else thinking.drop_mismatched(request)
 
 
 def _find_thinking(request: Request) -> dict[str, bytes] | None:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from typing import Any, Protocol, TypeVar
 
+from threadkeep.dialects import CHAT
 from threadkeep.errors import OrdinalConflict, StoreClosed, ThreadExists, ThreadNotFound
 from threadkeep.items import digest_body
 from threadkeep.store.base import Found, NewRecord, NewThread, Record, RecordKind, Span, ThreadRow, ThreadStore
@@ -49,7 +50,7 @@ def new_record(body: bytes, *, kind: RecordKind = RecordKind.ITEM, turn: int = 0
 
 
 def new_thread(name: str, *, start: int = 0, parent: str | None = None) -> NewThread:
-    return NewThread(id=name, dialect="chat", created_at_ms=5, start=start, parent=parent)
+    return NewThread(id=name, dialect=CHAT.name, created_at_ms=5, start=start, parent=parent)
 
 
 def expected_record(name: str, ordinal: int, record: NewRecord, *, bodies: bool = True) -> Record:
@@ -94,7 +95,7 @@ async def check_ordinals_are_consecutive(make: ThreadStoreMaker) -> None:
         await store.create(new_thread("t"), [])
         expect(
             await store.get("t"),
-            ThreadRow(id="t", dialect="chat", created_at_ms=5, updated_at_ms=5, start=0, parent=None, next=0),
+            ThreadRow(id="t", dialect=CHAT.name, created_at_ms=5, updated_at_ms=5, start=0, parent=None, next=0),
             "an empty thread is at its start, and was updated when it was created",
         )
         expect(await store.append("t", [new_record(b"a"), new_record(b"b")], expected=0), 2, "append returns the next ordinal")
@@ -102,7 +103,7 @@ async def check_ordinals_are_consecutive(make: ThreadStoreMaker) -> None:
         expect(await store.append("t", [new_record(b"c", at_ms=9)], expected=2), 3, "append returns the next ordinal")
         expect(
             await store.get("t"),
-            ThreadRow(id="t", dialect="chat", created_at_ms=5, updated_at_ms=9, start=0, parent=None, next=3),
+            ThreadRow(id="t", dialect=CHAT.name, created_at_ms=5, updated_at_ms=9, start=0, parent=None, next=3),
             "the newest record says when the thread was updated",
         )
         expect([record.ordinal for record in await store.read(whole_span("t"))], [0, 1, 2], "ordinals have no gap")

@@ -30,6 +30,7 @@ thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None
 prompt_cache: PromptCache | None = OpenAIPromptCache(text_kind=b"text")
 merger: MessageMerger | None = None
+compaction_headers: Final[Mapping[str, str]] = {}
 make_hidden_tool = ChatHiddenTool
 
 DELIVERY: Final = ("model", "stream", "store", "max_tokens", "max_completion_tokens")

@@ -45,6 +45,7 @@ thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None
 prompt_cache: PromptCache | None = None
 merger: MessageMerger | None = None
+compaction_headers: Final[Mapping[str, str]] = {}
 make_hidden_tool = GeminiHiddenTool
 
 INSTRUCTION: Final = ("systemInstruction", "system_instruction")

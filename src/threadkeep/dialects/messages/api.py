@@ -38,6 +38,7 @@ thinking: BoundThinking | None = bound_thinking
 cache_markers: CacheMarkers | None = markers
 prompt_cache: PromptCache | None = None
 merger: MessageMerger | None = None
+compaction_headers: Final[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
 make_hidden_tool = MessagesHiddenTool
 
 DELIVERY: Final = ("model", "stream", "max_tokens")
@@ -76,4 +77,4 @@ def copy_delivery(request: Request, client: Request) -> Request:
 
 def headers_for(items: Sequence[Item]) -> Mapping[str, str]:
     """Name the beta without which the provider refuses the block that it put itself in place of a history."""
-    return {BETA_HEADER: COMPACTION_BETA} if any(b'"compaction"' in item.raw for item in items) else {}
+    return compaction_headers if any(b'"compaction"' in item.raw for item in items) else {}

@@ -31,6 +31,7 @@ thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None
 prompt_cache: PromptCache | None = OpenAIPromptCache(text_kind=b"input_text")
 merger: MessageMerger | None = merging
+compaction_headers: Final[Mapping[str, str]] = {}
 make_hidden_tool = ResponsesHiddenTool
 
 DELIVERY: Final = ("model", "stream", "store", "max_output_tokens")
