@@ -15,8 +15,7 @@ from threadkeep.adapters.hermes.session import OPENING
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import RecordNotFound
 from threadkeep.recall import make_excerpt
-from threadkeep.recall.recall import is_echo
-from threadkeep.recall.relevance import EXCERPT_CHARS
+from threadkeep.recall.recall import EXCERPT_CHARS, is_echo
 from threadkeep.recall.tool import NAME, NOTHING, RECALLED, render_recall
 from threadkeep.store import RecordKind
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threadkeep.recall.recall import Recalled, recall_by_pointer, recall_by_words
-from threadkeep.recall.relevance import make_excerpt
+from threadkeep.recall.recall import Recalled, make_excerpt, recall_by_pointer, recall_by_words
 
 __all__ = ["Recalled", "make_excerpt", "recall_by_pointer", "recall_by_words"]

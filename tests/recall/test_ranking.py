@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.recall.relevance import Candidate, Ranked, Ranking
+from threadkeep.recall.recall import Candidate, Ranked, Ranking
 
 FILLER = "nothing to see here. " * 20
 
