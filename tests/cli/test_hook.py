@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from threadkeep.adapters.client_hooks import part_of
+from threadkeep.adapters.client_hooks import split_part
 
 if TYPE_CHECKING:
     from tests.cli.stories import Cli, Ran
@@ -161,8 +161,8 @@ def test_a_store_that_cannot_be_opened_costs_the_client_nothing(called: Any, hom
 def test_parts_are_the_text_and_say_where_the_rest_is() -> None:
     """One behind another they are the text, each within its bound; what four cannot hold is named in the last."""
     text = "\n".join(f"line {number} " + "é" * 40 for number in range(200))
-    parts = [part_of(text, part, limit_bytes=9_000, parts=4, rest="REST") for part in range(1, 6)]
+    parts = [split_part(text, part, limit_bytes=9_000, parts=4, rest="REST") for part in range(1, 6)]
     told = [part.split("\n", 1)[1] for part in parts if part is not None]
     assert ("".join(told), parts[3:], [len((part or "").encode()) <= 9_000 for part in parts]) == (text, [None, None], [True] * 5)
-    cut = [part_of(text, part, limit_bytes=2_000, parts=4, rest="REST") for part in range(1, 6)]
+    cut = [split_part(text, part, limit_bytes=2_000, parts=4, rest="REST") for part in range(1, 6)]
     assert ([part is None for part in cut], (cut[3] or "").endswith("\nREST")) == ([False] * 4 + [True], True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.drivers.process import Ended, run_to_end
 
 from threadkeep import Config, Threadkeep
-from threadkeep.adapters.client_hooks import told
+from threadkeep.adapters.client_hooks import render_session
 
 WORDS = "amber birch cedar delta ember fjord grove heath inlet juniper".split()
 RULES = [
@@ -31,7 +31,7 @@ async def state_told(store: Path, session_id: str, *, recall: str) -> str:
     """Return what a client is handed back about a session, as the store has it now."""
     async with Threadkeep(Config(store=str(store))) as tk:
         thread = await tk.find(session_id)
-        return told(await thread.history(), dialect=thread.dialect, thread_id=thread.id, recall=recall)
+        return render_session(await thread.history(), dialect=thread.dialect, thread_id=thread.id, recall=recall)
 
 
 def spaced(text: str) -> str:

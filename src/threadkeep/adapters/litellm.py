@@ -1,8 +1,8 @@
 """threadkeep inside LiteLLM: the proxy, the Router, or the SDK.
 
 In the proxy's config: `litellm_settings: {callbacks: [threadkeep.adapters.litellm.hook]}`. In a program:
-`litellm.callbacks = [ThreadkeepHook("agent.db")]`. A client keeps showing its whole history; what goes to the provider is the
-window of the thread that holds it, compacted when it must be. Only chat completions are rewritten.
+`litellm.callbacks = [ThreadkeepHook("agent.db")]`. A client sends its whole history; the provider gets the window of the thread
+that holds it, compacted if necessary. Only chat completions are rewritten.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Json = dict[str, Any]
 
 DIALECT: Final = CHAT.name
 INSTRUCTION_ROLES: Final = ("system", "developer")
-# Where a request that was looked at says so: to the second hook it passes, and to what hears of its answer.
+# The metadata key of a request that was rewritten, for later hooks.
 MARK: Final = "threadkeep"
 CALLS: Final = frozenset({"completion", "acompletion"})
-# What LiteLLM's clients call a conversation, the most telling first.
+# Metadata keys of a conversation's name, the most specific first.
 NAMES: Final = ("session_id", "conversation_id")
 UNNAMED: Final = "litellm"
 
@@ -50,12 +50,12 @@ Conversation = Callable[[Mapping[str, Any]], str | None]
 
 
 def conversation_of(call: Mapping[str, Any]) -> str | None:
-    """Return what the client calls its conversation; None where it gives it no name.
+    """Return the name of a call's conversation; None if it has none.
 
-    That is `litellm_session_id`, which the proxy also takes from the header `x-litellm-session-id`, or `session_id` or
+    It is `litellm_session_id`, which the proxy also reads from the header `x-litellm-session-id`, or `session_id` or
     `conversation_id` in the metadata.
     """
-    metadata = _metadata(call)
+    metadata = _find_metadata(call)
     for name in (call.get("litellm_session_id"), *(metadata.get(key) for key in NAMES)):
         if isinstance(name, str) and name:
             return name
@@ -63,14 +63,14 @@ def conversation_of(call: Mapping[str, Any]) -> str | None:
 
 
 class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, which the type checker cannot see
-    """Records what clients show and sends windows in its place.
+    """Records the history that clients send, and sends windows in its place.
 
-    Conversations of different keys of the proxy never meet, whatever their clients call them. Conversations without a name, and
-    several under one name, are told apart by what they hold. Nothing that goes wrong costs a request: it is sent as it came.
+    Conversations of different proxy keys never mix, whatever their names. Conversations without a name, or with the same name,
+    are told apart by their content. If anything fails, the request is sent unchanged.
     """
 
     def __init__(self, store: StoreName = None, *, conversation: Conversation = conversation_of) -> None:
-        """Name the store, and how a conversation's name is found in a call.
+        """Set the store, and the function that finds a conversation's name in a call.
 
         Raises:
             BadInput: A configuration file or variable cannot be understood.
@@ -80,20 +80,20 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
         self._conversation = conversation
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str) -> Json:
-        """Rewrite a request of the proxy, before it is routed."""
-        return await self._rewritten(data, call_type, owner=str(getattr(user_api_key_dict, "api_key", None) or ""))
+        """Rewrite a request of the proxy before it is routed."""
+        return await self._rewrite(data, call_type, owner=str(getattr(user_api_key_dict, "api_key", None) or ""))
 
     async def async_pre_call_deployment_hook(self, kwargs: Json, call_type: Any) -> Json:
-        """Rewrite a call of the Router or the SDK, at each attempt anew."""
-        return await self._rewritten(kwargs, str(getattr(call_type, "value", call_type)), owner=_owner(_metadata(kwargs)))
+        """Rewrite a call of the Router or the SDK, at each try."""
+        return await self._rewrite(kwargs, str(getattr(call_type, "value", call_type)), owner=_find_owner(_find_metadata(kwargs)))
 
     async def async_log_success_event(self, kwargs: Json, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """Write down the answer, and what the provider counted for the request."""
-        marked = _metadata(kwargs.get("litellm_params") or {}).get(MARK)
+        """Record the reply and the provider's counts."""
+        marked = _find_metadata(kwargs.get("litellm_params") or {}).get(MARK)
         if not isinstance(marked, Mapping):
             return
         usage = getattr(response_obj, "usage", None)
-        answered = [_plain(choice.message) for choice in getattr(response_obj, "choices", ())[:1] if hasattr(choice, "message")]
+        answered = [_to_json(choice.message) for choice in getattr(response_obj, "choices", ())[:1] if hasattr(choice, "message")]
 
         async def write(tk: Threadkeep) -> None:
             await record_reply(
@@ -108,59 +108,59 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
         try:
             await self._handle.run_async(write)
         except ThreadkeepError as error:
-            log.warning("an answer could not be written down: %s", error.code)
+            log.warning("a reply could not be recorded: %s", error.code)
 
     def window(self, messages: Sequence[Any], *, conversation: str, model: str | None = None) -> list[Json]:
-        """Return what to send in place of `messages`: for `litellm.completion`, which calls no hook before it sends.
+        """Return what to send in place of `messages`, for `litellm.completion`, which calls no hook before it sends.
 
         Raises:
             ThreadkeepError: The messages cannot be recorded or read.
         """
-        head, items = _split([_plain(message) for message in messages])
-        request = _Request(thread_id=make_thread_id(conversation), items=items, head=Head(_text(head)), model=model)
-        return [*head, *self._handle.run(request.answered).window]
+        head, items = _split_head([_to_json(message) for message in messages])
+        request = _Request(thread_id=make_thread_id(conversation), items=items, head=Head(_join_text(head)), model=model)
+        return [*head, *self._handle.run(request.prepare).window]
 
     async def recall(self, query: str, *, conversation: str) -> str:
-        """Return originals of a conversation that answer `query`, for a tool of the program's own."""
+        """Return originals of a conversation that match `query`, for a tool of the program."""
 
         async def look(tk: Threadkeep) -> str:
             return await render_recall(await open_thread(tk, conversation, dialect=DIALECT), query)
 
         return await self._handle.run_async(look)
 
-    async def _rewritten(self, call: Json, call_type: str, *, owner: str) -> Json:
+    async def _rewrite(self, call: Json, call_type: str, *, owner: str) -> Json:
         messages = call.get("messages")
-        if call_type not in CALLS or not isinstance(messages, list) or MARK in _metadata(call):
+        if call_type not in CALLS or not isinstance(messages, list) or MARK in _find_metadata(call):
             return call
         try:
-            head, items = _split([_plain(message) for message in messages])
+            head, items = _split_head([_to_json(message) for message in messages])
             request = _Request(
-                thread_id=self._thread_id(call, owner=owner),
+                thread_id=self._make_thread_id(call, owner=owner),
                 items=items,
-                head=Head(_text(head), call.get("tools") or ()),
+                head=Head(_join_text(head), call.get("tools") or ()),
                 model=str(call["model"]) if call.get("model") else None,
             )
-            answer = await self._handle.run_async(request.answered)
+            answer = await self._handle.run_async(request.prepare)
         except ThreadkeepError as error:
-            # Its code and not its text, which may quote what the client sent.
-            log.warning("a request was sent as it came: %s", error.code)
+            # Only the code: the text may quote what the client sent.
+            log.warning("a request was sent unchanged: %s", error.code)
             return call
         window = answer.window
         if window.trouble is not None:
-            log.warning("a compaction that was due did not happen: %s", window.trouble)
-        marked = {**_metadata(call), MARK: {"thread": answer.thread_id, "tokens": answer.estimated_tokens}}
+            log.warning("a compaction that was due failed: %s", window.trouble)
+        marked = {**_find_metadata(call), MARK: {"thread": answer.thread_id, "tokens": answer.estimated_tokens}}
         sent = messages if window.checkpoint is None else [*head, *window]
         return {**call, "messages": sent, "metadata": marked}
 
-    def _thread_id(self, call: Mapping[str, Any], *, owner: str) -> str:
-        """Return the thread of a call: by its conversation's name, within what belongs to its key."""
+    def _make_thread_id(self, call: Mapping[str, Any], *, owner: str) -> str:
+        """Return the thread id of a call, made of its key and its conversation's name."""
         name = self._conversation(call) or UNNAMED
         return make_thread_id(f"{owner}:{name}" if owner else name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """What goes out for a request: a window, of which thread, and what we think the whole request holds."""
+class _Prepared:
+    """What is sent for a request: the thread, its window, and our estimate of the whole request."""
 
     thread_id: str
     window: Window
@@ -169,25 +169,25 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """A history as a client shows it, and what goes out beside it."""
+    """A client's history and the head sent with it."""
 
     thread_id: str
     items: list[Json]
     head: Head
     model: str | None
 
-    async def answered(self, tk: Threadkeep) -> _Answer:
-        """Record what is new, compact if it must be, and return the window."""
+    async def prepare(self, tk: Threadkeep) -> _Prepared:
+        """Record what is new, compact if necessary, and return the window."""
         followed = await follow(tk, self.thread_id, DIALECT, self.items, model=self.model, diverging="fork")
-        thread = Thread(_backend(tk, self.model), followed.id, dialect=followed.dialect)
+        thread = Thread(_extend_limits(tk, self.model), followed.id, dialect=followed.dialect)
         phase: Phase = "pre_turn" if self.items and self.items[-1].get("role") == "user" else "mid_turn"
         window = await fit_window(thread, model=self.model, head=self.head, phase=phase, to_send=True)
         beside = estimate_text(self.head.system or "") + estimate_bytes(len(msgspec.json.encode(list(self.head.tools))))
-        return _Answer(thread_id=thread.id, window=window, estimated_tokens=window.tokens + beside)
+        return _Prepared(thread_id=thread.id, window=window, estimated_tokens=window.tokens + beside)
 
 
-def _backend(tk: Threadkeep, model: str | None) -> Backend:
-    """Return the store's backend with the model's window as LiteLLM knows it, where the configuration does not say."""
+def _extend_limits(tk: Threadkeep, model: str | None) -> Backend:
+    """Return the backend with LiteLLM's window of the model, if the configuration has none."""
     backend = tk.backend
     if model is None or any(model.startswith(name) for name in backend.limits_by_model):
         return backend
@@ -199,16 +199,16 @@ def _backend(tk: Threadkeep, model: str | None) -> Backend:
     return replace(backend, limits_by_model={**backend.limits_by_model, model: limits})
 
 
-def _split(messages: Sequence[Json]) -> tuple[list[Json], list[Json]]:
-    """Return the leading instructions, and the history."""
+def _split_head(messages: Sequence[Json]) -> tuple[list[Json], list[Json]]:
+    """Split messages into the leading instructions and the history."""
     at = 0
     while at < len(messages) and messages[at].get("role") in INSTRUCTION_ROLES:
         at += 1
     return list(messages[:at]), list(messages[at:])
 
 
-def _plain(message: Any) -> Json:
-    """Return a message as JSON; programs put LiteLLM's own objects back into their history."""
+def _to_json(message: Any) -> Json:
+    """Return a message as JSON; programs put LiteLLM's own objects into their history."""
     if isinstance(message, Mapping):
         return dict(message)
     dump = getattr(message, "model_dump", None)
@@ -218,22 +218,22 @@ def _plain(message: Any) -> Json:
     return plain
 
 
-def _text(head: Sequence[Json]) -> str | None:
+def _join_text(head: Sequence[Json]) -> str | None:
     return "\n".join(CHAT.view(CHAT.parse(message)).text for message in head) or None
 
 
-def _metadata(call: Mapping[str, Any]) -> Mapping[str, Any]:
+def _find_metadata(call: Mapping[str, Any]) -> Mapping[str, Any]:
     found = call.get("metadata") or call.get("litellm_metadata")
     return found if isinstance(found, Mapping) else {}
 
 
-def _owner(metadata: Mapping[str, Any]) -> str:
-    """Return whose call it is, as the proxy names the key it came with; empty outside the proxy."""
+def _find_owner(metadata: Mapping[str, Any]) -> str:
+    """Return the proxy's name of the key of a call; empty outside the proxy."""
     return str(metadata.get("user_api_key_hash") or metadata.get("user_api_key") or "")
 
 
 def __getattr__(name: str) -> ThreadkeepHook:
-    """Make `hook`, the instance that the proxy's config names, when it is first asked for: a program has its own."""
+    """Make `hook`, which the proxy's config names, on first use; programs make their own."""
     if name == "hook":
         globals()["hook"] = made = ThreadkeepHook()
         return made

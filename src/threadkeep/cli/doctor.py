@@ -223,11 +223,11 @@ def _run_hermes(args: Namespace) -> int:
     Raises:
         BadInput: There is no Hermes to ask, or it does not answer.
     """
-    from threadkeep.adapters.hermes.doctor import ask_host, checks_of, host_python
+    from threadkeep.adapters.hermes.doctor import find_host_python, make_checks, probe_host
 
     home = Path(args.hermes or os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
-    python = host_python(args.hermes_python, environ=os.environ)
-    checks = checks_of(ask_host(python, home=home, environ=os.environ), home=home)
+    python = find_host_python(args.hermes_python, environ=os.environ)
+    checks = make_checks(probe_host(python, home=home, environ=os.environ), home=home)
     in_use = all(check.good for check in checks)
     if args.json:
         print_json({"home": str(home), "python": python, "in_use": in_use, "checks": [asdict(check) for check in checks]})

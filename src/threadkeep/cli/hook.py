@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from threadkeep.adapters.client_hooks import LARGEST_CALL, context_answer, part_of, read_call, trouble_answer
+from threadkeep.adapters.client_hooks import LARGEST_EVENT, parse_event, render_context, render_warning, split_part
 from threadkeep.adapters.client_settings.clients import HOOK_CLIENTS, PART_BYTES, PARTS
 from threadkeep.cli.settings import find_own_program, read_config
 from threadkeep.cli.text import clean_line
@@ -51,31 +51,31 @@ def run(args: Namespace) -> int:
 
 async def _answer(args: Namespace) -> str | None:
     """Return the answer to the client; None where it needs none."""
-    from threadkeep.adapters.client_hooks import Sessions, hand_back, keep
+    from threadkeep.adapters.client_hooks import ThreadIndex, describe_session, record_session
 
-    body = sys.stdin.buffer.read(LARGEST_CALL + 1)
-    if len(body) > LARGEST_CALL:
-        raise BadInput("this is no hook event: it is too long")
-    call = read_call(body)
-    if call.event == "other":
+    body = sys.stdin.buffer.read(LARGEST_EVENT + 1)
+    if len(body) > LARGEST_EVENT:
+        raise BadInput("this is not a hook event: it is too long")
+    event = parse_event(body)
+    if event.kind == "other":
         return None
-    form, sessions = HOOK_CLIENTS[args.client].form, Sessions(folder=_find_data_folder() / "sessions")
+    form, index = HOOK_CLIENTS[args.client].form, ThreadIndex(folder=_find_data_folder() / "sessions")
     async with asyncio.timeout(LONGEST_S), Threadkeep(read_config(args), environ=os.environ) as tk:
-        if call.event == "PreCompact":
-            await keep(tk, call, form=form, sessions=sessions)
+        if event.kind == "PreCompact":
+            await record_session(tk, event, form=form, index=index)
             return None
         store = ("--store", args.store) if args.store else ()
         recall = shlex.join((*find_own_program(), *store, "recall"))
-        text = await hand_back(tk, call, form=form, sessions=sessions, recall=recall)
-    part = part_of(text, args.part, limit_bytes=PART_BYTES, parts=PARTS, rest=CUT) if text else None
-    return context_answer(part) if part else None
+        text = await describe_session(tk, event, form=form, index=index, recall=recall)
+    part = split_part(text, args.part, limit_bytes=PART_BYTES, parts=PARTS, rest=CUT) if text else None
+    return render_context(part) if part else None
 
 
 def _report(text: str, *, client: str) -> None:
     """Put a failure into the client's log, its answer for the user, and the file of failures."""
     message = f"threadkeep could not keep this session's state: {clean_line(text)}"
     print(f"threadkeep: {message}", file=sys.stderr)
-    print(trouble_answer(message))
+    print(render_warning(message))
     with suppress(OSError):
         _log_failure(message, client=client)
 

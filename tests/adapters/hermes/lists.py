@@ -9,7 +9,7 @@ from typing import Any
 
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.hermes.engine import Engine
-from threadkeep.adapters.hermes.messages import item_of
+from threadkeep.adapters.hermes.messages import make_item
 from threadkeep.client import Config, Threadkeep
 from threadkeep.store import RecordKind
 
@@ -69,4 +69,4 @@ def recorded(home: Path, session: str = SESSION) -> list[Message]:
 
 
 def items(messages: list[Message]) -> list[Message]:
-    return [item_of(message) for message in messages]
+    return [make_item(message) for message in messages]

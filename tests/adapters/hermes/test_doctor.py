@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from threadkeep.adapters.hermes.doctor import MARK, ask_host, checks_of, host_python
+from threadkeep.adapters.hermes.doctor import MARK, find_host_python, make_checks, probe_host
 from threadkeep.errors import BadInput
 
 WORKING: dict[str, Any] = {
@@ -23,14 +23,14 @@ WORKING: dict[str, Any] = {
     "engine": "threadkeep",
     "module": "threadkeep.adapters.hermes.plugin",
     "tools": ["recall"],
-    "heard": [],
+    "warnings": [],
 }
 FALLEN_BACK = {"engine": "compressor", "module": "agent.context_compressor", "tools": []}
 
 
 def wrong_with(**changes: Any) -> list[tuple[str, str]]:
     """Return what is found wrong, and the advice, where the host says this beside what a working one says."""
-    return [(each.found, each.advice) for each in checks_of({**WORKING, **changes}, home=Path("/h")) if not each.good]
+    return [(each.found, each.advice) for each in make_checks({**WORKING, **changes}, home=Path("/h")) if not each.good]
 
 
 def test_nothing_is_wrong_where_everything_is_as_it_should_be() -> None:
@@ -47,7 +47,7 @@ def test_each_way_to_be_without_threadkeep_is_named_with_what_to_do() -> None:
         "not enabled": wrong_with(enabled=[], **FALLEN_BACK),
         "not chosen": wrong_with(engine_named="compressor", **FALLEN_BACK),
         "turned off": wrong_with(compression=False),
-        "not copied": wrong_with(heard=heard, **FALLEN_BACK),
+        "not copied": wrong_with(warnings=heard, **FALLEN_BACK),
         "does not start": wrong_with(error="ValueError: no model", **FALLEN_BACK),
     }
     assert found == snapshot(
@@ -55,25 +55,25 @@ def test_each_way_to_be_without_threadkeep_is_named_with_what_to_do() -> None:
             "not installed": [
                 (
                     "threadkeep is missing beside it",
-                    "install it where Hermes runs: /host/python -m pip install threadkeep",
+                    "install it there: /host/python -m pip install threadkeep",
                 ),
                 (
                     "a new agent uses compressor (agent.context_compressor)",
-                    "mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
+                    "fix the checks above; HERMES_PLUGINS_DEBUG=1 makes Hermes log more",
                 ),
             ],
             "not enabled": [
                 ("plugins.enabled is [] in /h/config.yaml", "add threadkeep to plugins.enabled in /h/config.yaml"),
                 (
                     "a new agent uses compressor (agent.context_compressor)",
-                    "mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
+                    "fix the checks above; HERMES_PLUGINS_DEBUG=1 makes Hermes log more",
                 ),
             ],
             "not chosen": [
                 ("context.engine is compressor", "set context.engine to threadkeep in /h/config.yaml"),
                 (
                     "a new agent uses compressor (agent.context_compressor)",
-                    "mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
+                    "fix the checks above; HERMES_PLUGINS_DEBUG=1 makes Hermes log more",
                 ),
             ],
             "turned off": [
@@ -85,17 +85,17 @@ def test_each_way_to_be_without_threadkeep_is_named_with_what_to_do() -> None:
             "not copied": [
                 (
                     "a new agent uses compressor (agent.context_compressor): Context engine 'threadkeep' could not be copied",
-                    "mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
+                    "fix the checks above; HERMES_PLUGINS_DEBUG=1 makes Hermes log more",
                 )
             ],
             "does not start": [
                 (
                     "hermes-agent 0.19.0 in /host/python: ValueError: no model",
-                    "Hermes does not start there; run `hermes` once and mend what it says",
+                    "Hermes does not start there; run `hermes` once and fix what it reports",
                 ),
                 (
                     "a new agent uses compressor (agent.context_compressor)",
-                    "mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
+                    "fix the checks above; HERMES_PLUGINS_DEBUG=1 makes Hermes log more",
                 ),
             ],
         }
@@ -113,31 +113,31 @@ def test_the_host_s_interpreter_is_found_by_its_command(tmp_path: Path) -> None:
     python = script(tmp_path / "python3.12", "#!/bin/sh")
     script(tmp_path / "hermes", f"#!{python}", "import sys")
     environ = {"PATH": str(tmp_path)}
-    assert host_python(None, environ=environ) == str(python)
+    assert find_host_python(None, environ=environ) == str(python)
     script(tmp_path / "hermes", "#!/bin/sh", f'\'\'\'exec\' "{python}" "$0" "$@"')
-    assert host_python(None, environ=environ) == str(python)
-    assert host_python("/named", environ=environ) == "/named"
+    assert find_host_python(None, environ=environ) == str(python)
+    assert find_host_python("/named", environ=environ) == "/named"
 
 
 def test_a_machine_without_the_host_gets_a_clear_error(tmp_path: Path) -> None:
     """Nobody to ask, nobody who answers, and nobody there."""
-    with pytest.raises(BadInput, match="there is no `hermes` on the path"):
-        host_python(None, environ={"PATH": str(tmp_path)})
+    with pytest.raises(BadInput, match="`hermes` is not on the PATH"):
+        find_host_python(None, environ={"PATH": str(tmp_path)})
     silent = script(tmp_path / "python", "#!/bin/sh", "echo hello")
     with pytest.raises(BadInput, match="did not answer"):
-        ask_host(str(silent), home=tmp_path, environ={})
-    with pytest.raises(BadInput, match="could not be asked: FileNotFoundError"):
-        ask_host(str(tmp_path / "nowhere"), home=tmp_path, environ={})
+        probe_host(str(silent), home=tmp_path, environ={})
+    with pytest.raises(BadInput, match="could not be started: FileNotFoundError"):
+        probe_host(str(tmp_path / "nowhere"), home=tmp_path, environ={})
 
 
 def test_what_the_host_prints_beside_its_answer_does_not_matter(tmp_path: Path) -> None:
     """Banners before and after it are passed over."""
     answer = f"{MARK}{json.dumps(WORKING)}"
     python = script(tmp_path / "python", "#!/bin/sh", "echo banner", f"echo '{answer}'", "echo bye")
-    assert ask_host(str(python), home=tmp_path, environ={}) == WORKING
+    assert probe_host(str(python), home=tmp_path, environ={}) == WORKING
 
 
 def test_an_interpreter_without_the_host_says_so(tmp_path: Path) -> None:
     """This one has no Hermes: the probe answers all the same."""
-    answer = ask_host(sys.executable, home=tmp_path, environ={"PATH": ""})
+    answer = probe_host(sys.executable, home=tmp_path, environ={"PATH": ""})
     assert (answer["hermes"], answer["error"].split(":")[0]) == (None, "ModuleNotFoundError")

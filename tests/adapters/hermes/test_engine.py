@@ -11,17 +11,20 @@ import pytest
 from inline_snapshot import snapshot
 from tests.adapters.hermes.lists import SESSION, Message, engine_for, items, recorded, said, turn, turns
 
-from threadkeep.adapters.hermes.messages import faults_in
+from threadkeep.adapters.hermes.messages import find_faults
 from threadkeep.dialects.base import STATE_OPENING
 
 
-def test_a_list_becomes_one_message_of_state_and_request_and_the_host_s_own_messages(home: Path) -> None:
-    """What comes back, whole: the state in front of the request in one user message, the rest gone, no marker of the host's."""
+def test_a_list_becomes_a_state_the_newest_work_and_the_request(home: Path) -> None:
+    """The state and people's words in one user message, then the newest work, its output cut short, and the request."""
     engine = engine_for(home)
     shown = [*turns(1, 3, lines=2_000), said("And what about part 4?")]
     compacted = engine.compress(shown, current_tokens=50_000)
     opening, _, rest = compacted[0].pop("content").partition("\n\n")
-    assert compacted == [{"role": "user", "_compressed_summary": True}]
+    assert compacted[0] == {"role": "user", "_compressed_summary": True}
+    assert [message["role"] for message in compacted[1:]] == ["assistant", "tool", "assistant", "user"]
+    assert [compacted[1], compacted[3]["content"], compacted[4]] == [shown[-4], "Part 3 is fine.", shown[-1]]
+    assert len(compacted[2]["content"]) < len(shown[-3]["content"]) // 10
     assert opening.startswith(STATE_OPENING)
     assert rest == snapshot("""\
 <session_compact_state>
@@ -49,11 +52,7 @@ Look at part 2. Always keep port 8002 free.
 
 ---
 
-Look at part 3. Always keep port 8003 free.
-
----
-
-And what about part 4?\
+Look at part 3. Always keep port 8003 free.\
 """)
     assert (engine._last_compression_made_progress, engine._last_compress_aborted) == (True, False)
 
@@ -76,7 +75,7 @@ def test_three_compactions_in_a_row_lose_nothing_and_store_nothing_twice(home: P
         shown = [*shown, *turn(number)]
         if number % 5 == 0:
             shown = engine.compress(shown, current_tokens=50_000)
-            assert faults_in(shown) == []
+            assert find_faults(shown) == []
     assert engine.compression_count == 3
     assert recorded(home) == items(turns(1, 15))
     assert [port for port in range(8001, 8016) if f"port {port}" not in shown[0]["content"]] == []
@@ -158,7 +157,7 @@ def test_the_status_tells_all_figures(home: Path) -> None:
             "last_compaction": {
                 "strategy": "extractive",
                 "tokens_before": 18795,
-                "tokens_after": 2315,
+                "tokens_after": 1213,
                 "model_calls": 0,
                 "required": 6,
                 "kept": 6,

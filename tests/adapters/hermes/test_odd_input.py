@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.adapters.hermes.lists import SESSION, engine_for, items, recorded, turns
 
-from threadkeep.adapters.hermes.messages import messages_in
+from threadkeep.adapters.hermes.messages import filter_messages
 
 # What a field of a message may hold when a host or a tool goes wrong; half a surrogate pair is what a cut output leaves.
 ODD = st.recursive(
@@ -102,6 +102,6 @@ def test_nothing_is_raised_whatever_comes(home: Path, shown: list[Any], figure: 
     engine.on_turn_complete(shown, figure)
     engine.on_session_end(other, shown)
     result = engine.compress(shown, figure, other)
-    assert len(messages_in(result)) <= len(shown)
+    assert len(filter_messages(result)) <= len(shown)
     assert isinstance(json.loads(engine.handle_tool_call("recall", {"query": other}, messages=shown)), dict)
     assert isinstance(json.dumps(engine.get_status(), default=repr), str)

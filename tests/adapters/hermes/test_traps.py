@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.adapters.hermes.lists import SESSION, engine_for, items, recorded, said, turn, turns
 
-from threadkeep.adapters.hermes.messages import faults_in
+from threadkeep.adapters.hermes.messages import find_faults
 
 
 def test_a_list_read_back_from_the_host_s_database_is_the_same_list(home: Path) -> None:
@@ -71,7 +71,7 @@ def test_malformed_lists_come_back_in_a_form_that_can_be_sent(home: Path) -> Non
     orphan = {"role": "tool", "tool_call_id": "nobody", "content": "lost"}
     shown = [turn(0)[3], orphan, *turns(1, 5), said("first this"), said("then that")]
     compacted = engine_for(home).compress(shown, current_tokens=50_000)
-    assert faults_in(compacted) == []
+    assert find_faults(compacted) == []
     assert compacted[-1]["content"].endswith("first this\n\n---\n\nthen that")
 
 

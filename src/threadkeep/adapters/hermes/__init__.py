@@ -11,11 +11,11 @@ from typing import Any
 
 
 def register(ctx: Any) -> None:
-    """Offer the engine to the host, and `/threadkeep`, which shows its figures. Nothing is opened before a session begins."""
-    from threadkeep.adapters.hermes.plugin import HermesEngine, figures
+    """Register the engine and the command `/threadkeep`, which shows its figures. Opens nothing before a session starts."""
+    from threadkeep.adapters.hermes.plugin import HermesEngine, show_figures
 
     ctx.register_context_engine(HermesEngine())
-    # Hosts before it had slash commands of plugins do without.
+    # Older hosts have no slash commands for plugins.
     command = getattr(ctx, "register_command", None)
     if callable(command):
-        command("threadkeep", figures, description="what threadkeep keeps of this session, and what its compactions saved")
+        command("threadkeep", show_figures, description="show this session's thread and what its compactions saved")

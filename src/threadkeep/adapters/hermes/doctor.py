@@ -1,7 +1,7 @@
-"""Whether threadkeep is the engine a Hermes on this machine uses: asked of Hermes itself, in the interpreter it runs in.
+"""Checks whether a Hermes on this machine uses threadkeep, by asking Hermes in its own interpreter.
 
-Its configuration alone does not tell. A host that cannot find, load or copy an engine says so in its log and takes its own, with
-the same figures; so the question is put to an agent that the host makes, which sends nothing to anybody.
+The configuration is not enough: a host that cannot find, load or copy an engine only logs that and uses its own. So this creates
+an agent of the host, which sends nothing, and looks at its engine.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from threadkeep.errors import BadInput
 MARK: Final = "THREADKEEP FOUND "
 LONGEST_S: Final = 180
 
-# Runs without threadkeep, which may be missing there; that is one of the things to find out.
+# Runs without threadkeep, which may be missing there.
 PROBE: Final = f"""
 import importlib.metadata, json, logging, os, sys
 
-found = {{"python": sys.executable, "heard": []}}
+found = {{"python": sys.executable, "warnings": []}}
 
 class Keep(logging.Handler):
     def emit(self, record):
-        found["heard"].append(record.getMessage()[:500])
+        found["warnings"].append(record.getMessage()[:500])
 
 logging.getLogger().addHandler(Keep(level=logging.WARNING))
 
@@ -47,7 +47,7 @@ try:
     found["enabled"] = (config.get("plugins") or {{}}).get("enabled") or []
     found["engine_named"] = (config.get("context") or {{}}).get("engine") or "compressor"
     found["compression"] = (config.get("compression") or {{}}).get("enabled", True)
-    # No model's window is looked up: that would go out on the network.
+    # Do not look up the model's window: that would use the network.
     import agent.model_metadata
     agent.model_metadata.get_model_context_length = lambda *args, **kwargs: 128000
     from run_agent import AIAgent
@@ -66,7 +66,7 @@ os._exit(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that must be so; `advice` says what to do where it is not."""
+    """One check; `advice` says what to do if it fails."""
 
     name: str
     good: bool
@@ -74,24 +74,24 @@ class Check:
     advice: str = ""
 
 
-def host_python(named: str | None, *, environ: Mapping[str, str]) -> str:
-    """Return the interpreter Hermes runs in: the one named, the one its command begins with, or this one.
+def find_host_python(named: str | None, *, environ: Mapping[str, str]) -> str:
+    """Return the interpreter of Hermes: the one named, that of its command, or this one.
 
     Raises:
-        BadInput: There is no Hermes to be found.
+        BadInput: Hermes was not found.
     """
     if named is not None:
         return named
     command = shutil.which("hermes", path=environ.get("PATH"))
-    if command is not None and (found := _interpreter_of(Path(command))) is not None:
+    if command is not None and (found := _find_interpreter(Path(command))) is not None:
         return found
     if find_spec("run_agent") is not None:
         return sys.executable
-    raise BadInput("there is no `hermes` on the path; name the Python it runs in with --hermes-python")
+    raise BadInput("`hermes` is not on the PATH; name its Python with --hermes-python")
 
 
-def _interpreter_of(command: Path) -> str | None:
-    """Return the Python a script begins with; where its path is too long for that, the script's second line has it."""
+def _find_interpreter(command: Path) -> str | None:
+    """Return the interpreter of a script; if its path is too long for the first line, the second line has it."""
     try:
         lines = command.read_text(encoding="utf-8", errors="replace").splitlines()[:2]
     except OSError:
@@ -104,11 +104,11 @@ def _interpreter_of(command: Path) -> str | None:
     return None
 
 
-def ask_host(python: str, *, home: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the host says about itself and its engine.
+def probe_host(python: str, *, home: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Ask the host about itself and its engine.
 
     Raises:
-        BadInput: That interpreter cannot be started, or does not answer.
+        BadInput: The interpreter cannot be started or does not answer.
     """
     try:
         ran = subprocess.run(
@@ -120,32 +120,32 @@ def ask_host(python: str, *, home: Path, environ: Mapping[str, str]) -> dict[str
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"{python} could not be asked: {type(error).__name__}") from error
+        raise BadInput(f"{python} could not be started: {type(error).__name__}") from error
     line = next((line for line in ran.stdout.splitlines() if line.startswith(MARK)), None)
     if line is None:
-        raise BadInput(f"{python} did not answer; is it a Python that Hermes runs in?")
+        raise BadInput(f"{python} did not answer; is Hermes installed there?")
     answer: dict[str, Any] = json.loads(line.removeprefix(MARK))
     return answer
 
 
-def checks_of(answer: Mapping[str, Any], *, home: Path) -> list[Check]:
-    """Return everything that must be so for threadkeep to be the engine in use, in the order to mend it in."""
+def make_checks(answer: Mapping[str, Any], *, home: Path) -> list[Check]:
+    """Return the checks, in the order in which to fix them."""
     python, config = str(answer.get("python")), home / "config.yaml"
     enabled = [str(name) for name in answer.get("enabled") or []]
     named, used = str(answer.get("engine_named")), str(answer.get("engine"))
-    heard = "; ".join(str(text) for text in answer.get("heard") or [] if "engine" in str(text).lower())
+    warnings = "; ".join(str(text) for text in answer.get("warnings") or [] if "engine" in str(text).lower())
     return [
         Check(
             name="host",
             good=answer.get("hermes") is not None and "error" not in answer,
-            found=f"hermes-agent {answer.get('hermes') or 'is missing'} in {python}" + _because(answer.get("error")),
-            advice="Hermes does not start there; run `hermes` once and mend what it says",
+            found=f"hermes-agent {answer.get('hermes') or 'is missing'} in {python}" + _append_reason(answer.get("error")),
+            advice="Hermes does not start there; run `hermes` once and fix what it reports",
         ),
         Check(
             name="package",
             good=answer.get("threadkeep") is not None,
             found=f"threadkeep {answer.get('threadkeep') or 'is missing'} beside it",
-            advice=f"install it where Hermes runs: {python} -m pip install threadkeep",
+            advice=f"install it there: {python} -m pip install threadkeep",
         ),
         Check(
             name="plugin",
@@ -168,11 +168,11 @@ def checks_of(answer: Mapping[str, Any], *, home: Path) -> list[Check]:
         Check(
             name="in use",
             good=used == ENGINE and str(answer.get("module")).startswith("threadkeep.") and bool(answer.get("tools")),
-            found=f"a new agent uses {used} ({answer.get('module')})" + _because(heard),
-            advice="mend what stands above; HERMES_PLUGINS_DEBUG=1 makes Hermes say more",
+            found=f"a new agent uses {used} ({answer.get('module')})" + _append_reason(warnings),
+            advice="fix the checks above; HERMES_PLUGINS_DEBUG=1 makes Hermes log more",
         ),
     ]
 
 
-def _because(reason: object) -> str:
+def _append_reason(reason: object) -> str:
     return f": {reason}" if reason else ""

@@ -1,9 +1,8 @@
-"""The context engine, as the host's contract wants it, without the host.
+"""The context engine of Hermes, importable without Hermes.
 
-The host writes to its attributes, copies it for every agent, calls it from threads of its own, filters arguments by signature,
-and lets the turn die of whatever it raises. So: no slots, no locks, nothing open in it (the store is the bridge's), every
-optional argument accepted, and nothing raised to the host; what went wrong is in `trouble`, in the status, and in the warning
-the host shows.
+The host writes to its attributes, copies it for every agent, calls it from its own threads, filters arguments by signature,
+and fails the turn if it raises. So it has no slots, no locks and no open store (the bridge has that), accepts every optional
+argument, and raises nothing to the host; errors are in `trouble`, in the status, and in the warning that the host shows.
 """
 
 from __future__ import annotations
@@ -17,24 +16,25 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from threadkeep.adapters.bridge import shared
-from threadkeep.adapters.hermes.messages import Message, count_in, messages_in, rough_tokens, split_head, unstored
-from threadkeep.adapters.hermes.session import ARGUMENT, NAME, SCHEMA, Asked, Compacted, HostSession
+from threadkeep.adapters.hermes.messages import Message, drop_stored_mark, filter_messages, parse_count, rough_tokens, split_head
+from threadkeep.adapters.hermes.session import SCHEMA, CompactionFigures, CompactionRequest, HostSession
+from threadkeep.recall.tool import ARGUMENT, NAME
 
 T = TypeVar("T")
 
 log = logging.getLogger("threadkeep.hermes")
 
 ENGINE: Final = "threadkeep"
-# A session that begins for one of these goes on from another one.
+# Reasons for which a session continues another one.
 CONTINUING: Final = ("compression", "branch")
-# After a compaction that found nothing to do, the window must grow by this much before another is tried.
+# After a futile compaction, the window must grow to this percentage before another is tried.
 GROWTH_PERCENT: Final = 110
 
 
 class Engine:
     """One agent's engine. `thread_id` is the thread that holds its session's history."""
 
-    # What the host reads and writes.
+    # Attributes that the host reads and writes.
     last_prompt_tokens: int = 0
     last_completion_tokens: int = 0
     last_total_tokens: int = 0
@@ -43,7 +43,7 @@ class Engine:
     context_length: int = 0
     compression_count: int = 0
     threshold_percent: float = 0.75
-    # The host looks closer at a history with more messages than these; threadkeep protects by tokens, not by number.
+    # The host counts protected messages; threadkeep protects by tokens.
     protect_first_n: int = 1
     protect_last_n: int = 1
     quiet_mode: bool = True
@@ -55,8 +55,8 @@ class Engine:
 
     def __init__(self) -> None:
         self._session = HostSession(unnamed=f"hermes-{uuid4().hex}")
-        self._in_vain_at = 0
-        self._compacted: Compacted | None = None
+        self._futile_at = 0
+        self._compacted: CompactionFigures | None = None
         self.trouble: str | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Engine:
@@ -77,14 +77,12 @@ class Engine:
     def is_available(self) -> bool:
         return True
 
-    # The session's life.
-
     def bind_session_state(self, session_db: Any = None, session_id: str = "", **_: object) -> None:
         self._session.database = session_db
         self._session.id = str(session_id or self._session.id)
 
     def on_session_start(self, session_id: str, **kwargs: Any) -> None:
-        """Take up a session; the host also calls it after every compaction, then without most of its arguments."""
+        """Start a session; the host also calls this after every compaction, without most arguments."""
         session = self._session
         session.id = str(session_id or session.id)
         session.model = str(kwargs.get("model") or session.model)
@@ -96,57 +94,52 @@ class Engine:
         log.info("threadkeep keeps session %s as thread %s", session.id, session.thread_id)
 
     def on_session_end(self, session_id: str, messages: Sequence[Message] | None = None, **_: object) -> None:
-        """Record how the session ended. Called after every compaction too, with the list from before it, which changes nothing.
-
-        What an agent that only borrowed the session's name did is not the session's.
-        """
+        """Record the end of the session. The host also calls this after a compaction with the old list, which changes nothing."""
         if session_id == self._session.id:
             self._observe(messages)
 
     def on_turn_complete(self, messages: Sequence[Message] | None = None, usage: object = None, **_: object) -> None:
-        """Record a turn, on hosts that say when one is over."""
+        """Record a turn; only some hosts call this."""
         self._observe(messages)
 
     def on_session_reset(self) -> None:
         self.last_prompt_tokens = self.last_completion_tokens = self.last_total_tokens = 0
-        self.compression_count = self._in_vain_at = 0
+        self.compression_count = self._futile_at = 0
         self._compacted = self.trouble = None
 
     def update_model(self, model: str = "", context_length: int = 0, *_: object, **__: object) -> None:
-        """Take the window of the model that is asked from now on. What else the host hands over, keys too, is left alone."""
+        """Set the next model and its window; other arguments, API keys among them, are ignored."""
         self._session.model = str(model or self._session.model)
-        self.context_length = count_in(context_length) or self.context_length
+        self.context_length = parse_count(context_length) or self.context_length
         self.threshold_tokens = int(self.context_length * self.threshold_percent)
-        self._in_vain_at = 0
+        self._futile_at = 0
 
     def update_from_response(self, usage: Mapping[str, Any] | None) -> None:
-        """Take what a request really cost; a figure that is none counts as not said."""
+        """Take the provider's counts; a value that is not a number counts as missing."""
         said = usage if isinstance(usage, Mapping) else {}
-        self.last_prompt_tokens = count_in(said.get("prompt_tokens")) or count_in(said.get("input_tokens"))
-        self.last_completion_tokens = count_in(said.get("completion_tokens")) or count_in(said.get("output_tokens"))
-        self.last_total_tokens = count_in(said.get("total_tokens")) or self.last_prompt_tokens + self.last_completion_tokens
+        self.last_prompt_tokens = parse_count(said.get("prompt_tokens")) or parse_count(said.get("input_tokens"))
+        self.last_completion_tokens = parse_count(said.get("completion_tokens")) or parse_count(said.get("output_tokens"))
+        self.last_total_tokens = parse_count(said.get("total_tokens")) or self.last_prompt_tokens + self.last_completion_tokens
         if self.last_prompt_tokens:
             self.last_real_prompt_tokens = self.last_prompt_tokens
         self.awaiting_real_usage_after_compression = False
 
-    # Compaction.
-
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        """Whether the next request is too large, and a compaction could change that."""
-        tokens = count_in(self.last_prompt_tokens if prompt_tokens is None else prompt_tokens)
+        """Whether the next request is too large, and a compaction could help."""
+        tokens = parse_count(self.last_prompt_tokens if prompt_tokens is None else prompt_tokens)
         if not 0 < self.threshold_tokens <= tokens:
             return False
-        return tokens * 100 > self._in_vain_at * GROWTH_PERCENT
+        return tokens * 100 > self._futile_at * GROWTH_PERCENT
 
     def should_compress_preflight(self, messages: Sequence[Message]) -> bool:
-        return self.should_compress(self._safely(lambda: rough_tokens(messages_in(messages))) or 0)
+        return self.should_compress(self._safely(lambda: rough_tokens(filter_messages(messages))) or 0)
 
     def should_defer_preflight_to_real_usage(self, rough_tokens: int) -> bool:
         return False
 
     def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
-        """Whether anything stands before the newest request."""
-        _, history = split_head(messages_in(messages))
+        """Whether there is anything before the newest request."""
+        _, history = split_head(filter_messages(messages))
         return any(message.get("role") == "assistant" for message in history)
 
     def compress(
@@ -158,77 +151,73 @@ class Engine:
         memory_context: str = "",
         **_: object,
     ) -> list[Message]:
-        """Return a shorter list that says the same, or the very list that was given where that is the best there is.
+        """Return a compacted list, or the same list if that is the best there is.
 
-        Never raises, never returns a list that is longer or that a strict server would refuse, and is durable when it returns.
+        Never raises, and never returns a longer list or one that a strict server refuses. Durable when it returns.
         """
         self._last_compression_made_progress = self._last_compress_aborted = False
         self._last_summary_error = None
-        tokens = count_in(current_tokens) or self._safely(lambda: rough_tokens(messages_in(messages))) or 0
-        head, history = split_head(messages_in(messages))
-        asked = Asked(
+        tokens = parse_count(current_tokens) or self._safely(lambda: rough_tokens(filter_messages(messages))) or 0
+        head, history = split_head(filter_messages(messages))
+        asked = CompactionRequest(
             tokens=tokens,
-            threshold_tokens=count_in(self.threshold_tokens),
-            context_length=count_in(self.context_length),
+            threshold_tokens=parse_count(self.threshold_tokens),
+            context_length=parse_count(self.context_length),
             focus=focus_topic if isinstance(focus_topic, str) else None,
             forced=bool(force),
         )
-        done = self._ran(lambda: self._session.compact(history, asked))
+        done = self._run(lambda: self._session.compact(history, asked))
         if done is None or done.messages is None:
-            self._in_vain_at = tokens
+            self._futile_at = tokens
             self._last_compress_aborted, self._last_summary_error = self.trouble is not None, self.trouble
-            return messages if isinstance(messages, list) else messages_in(messages)
-        self._in_vain_at = 0
+            return messages if isinstance(messages, list) else filter_messages(messages)
+        self._futile_at = 0
         self.compression_count += 1
         self._compacted = done.figures or self._compacted
         self._last_compression_made_progress = True
-        return [*map(unstored, head), *done.messages]
-
-    # How it is asked for.
+        return [*map(drop_stored_mark, head), *done.messages]
 
     def _observe(self, messages: Sequence[Message] | None) -> None:
-        """Record what the host shows, if it shows anything; an agent that is being taken down shows nothing."""
-        _, history = split_head(messages_in(messages))
+        """Record the host's list, unless it is empty, as that of an agent that shuts down."""
+        _, history = split_head(filter_messages(messages))
         if history:
-            self._ran(lambda: self._session.observe(history))
+            self._run(lambda: self._session.observe(history))
 
-    def _ran(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """Return what `work` returns, run on the bridge; see `_safely`."""
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Call `work` on the bridge; see `_safely`."""
 
         def awaited() -> T:
-            self._session.look_up_parent()
+            self._session.find_parent()
             return shared.run(work())
 
         return self._safely(awaited)
 
     def _safely(self, work: Callable[[], T]) -> T | None:
-        """Return what `work` returns; None where it failed, which `trouble` then tells."""
+        """Call `work`; if it fails, set `trouble` and return None."""
         self.trouble = None
         try:
             return work()
-        except Exception as error:  # noqa: BLE001  # the host's turn would die of anything that leaves here
+        except Exception as error:  # noqa: BLE001  # any error that leaves here would fail the host's turn
             self.trouble = f"{type(error).__name__}: {error}"
-            log.warning("threadkeep could not do its part: %s", self.trouble)
+            log.warning("threadkeep failed: %s", self.trouble)
             return None
-
-    # Tools and figures.
 
     def get_tool_schemas(self) -> list[Message]:
         return [dict(SCHEMA)]
 
     def handle_tool_call(self, name: str, args: Mapping[str, Any] | None = None, **kwargs: Any) -> str:
-        """Answer a call of the recall tool, as JSON; what went wrong is said to the model in `error`."""
+        """Answer a call of the recall tool as JSON; an error is in `error`."""
         query = args.get(ARGUMENT) if isinstance(args, Mapping) else None
         if name != NAME or not isinstance(query, str) or not query.strip():
             wanted = f"{NAME} needs {ARGUMENT!r}, a text" if name == NAME else f"there is no tool {name!r}"
             return json.dumps({"error": wanted})
-        _, history = split_head(messages_in(kwargs.get("messages")))
-        found = self._ran(lambda: self._session.recall(query, history))
+        _, history = split_head(filter_messages(kwargs.get("messages")))
+        found = self._run(lambda: self._session.recall(query, history))
         return json.dumps({"error": self.trouble or "nothing can be recalled"} if found is None else found)
 
     def get_status(self) -> dict[str, Any]:
-        """Return the host's usual figures and threadkeep's own."""
-        used = count_in(self.last_prompt_tokens)
+        """Return the figures that the host expects, and threadkeep's own."""
+        used = parse_count(self.last_prompt_tokens)
         return {
             "engine": ENGINE,
             "last_prompt_tokens": used,

@@ -1,8 +1,8 @@
-"""Between the host's messages and chat items. Pure.
+"""Converts between the host's messages and chat items. Pure.
 
-The host's messages carry keys of its own: markers that begin with an underscore, timestamps, what was sent instead of the content
-(`api_content`), replayed thoughts. An item is what the model is told: role, content, calls. The same message read back from the
-host's database has lost its outer white space and gained a timestamp, and must be the same item.
+The host's messages have more keys: markers that begin with an underscore, timestamps, the content that was sent instead
+(`api_content`), replayed thoughts. An item holds what the model sees: role, content, calls. A message read back from the host's
+database has lost outer white space and gained a timestamp, and must give the same item.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from threadkeep.items import is_json
 
 Message = dict[str, Any]
 
-# Set by the host on what it has stored; a message of a compacted list must be stored anew.
+# The host marks stored messages; messages of a compacted list must be stored again.
 STORED: Final = "_db_persisted"
-# How the host's own code recognises what a compaction wrote. It never reaches the wire.
+# The host recognises a compaction's message by this key, and never sends it.
 SUMMARY: Final = "_compressed_summary"
-# How the host joins two messages of the user, and how a window of ours does.
+# The separators with which the host and our windows join two user messages.
 JOINT: Final = "\n\n"
 SEPARATOR: Final = "\n\n---\n\n"
 # The host's own estimate.
@@ -29,13 +29,13 @@ CHARACTERS_PER_TOKEN: Final = 4
 INSTRUCTIONS: Final = ("system", "developer")
 
 
-def messages_in(given: object) -> list[Message]:
-    """Return the messages of whatever the host gave for a list of them; what is no message is left out."""
+def filter_messages(given: object) -> list[Message]:
+    """Return the messages in a host's argument; anything else is left out."""
     return [each for each in given if isinstance(each, dict)] if isinstance(given, list | tuple) else []
 
 
-def count_in(given: object) -> int:
-    """Return a figure of the host's, 0 where it is none."""
+def parse_count(given: object) -> int:
+    """Return a count from the host; 0 if it is not a number."""
     try:
         return max(0, int(given)) if isinstance(given, int | float | str) else 0
     except (ValueError, OverflowError):
@@ -43,19 +43,19 @@ def count_in(given: object) -> int:
 
 
 def split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the leading instructions, where the host shows them at all, and the history."""
+    """Split a list into its leading instructions, if any, and the history."""
     at = 0
     while at < len(messages) and messages[at].get("role") in INSTRUCTIONS:
         at += 1
     return list(messages[:at]), list(messages[at:])
 
 
-def item_of(message: Message) -> Message:
-    """Return what of a host's message is said to the model."""
+def make_item(message: Message) -> Message:
+    """Return the part of a host's message that the model sees."""
     item: Message = {"role": message.get("role")}
     content = message.get("content")
-    # Beside calls, the host's database does not tell an empty text from none.
-    item["content"] = (content.strip() or None) if isinstance(content, str) else _json(content)
+    # For messages with calls, the host's database stores an empty text as none.
+    item["content"] = (content.strip() or None) if isinstance(content, str) else _to_json(content)
     calls = message.get("tool_calls")
     if isinstance(calls, list) and calls:
         item["tool_calls"] = [_call(call) for call in calls if isinstance(call, Mapping)]
@@ -91,33 +91,33 @@ def _call(call: Mapping[str, Any]) -> Message:
         "type": "function",
         "function": {
             "name": str(inner.get("name") or ""),
-            "arguments": arguments if isinstance(arguments, str) else json.dumps(_json(arguments)),
+            "arguments": arguments if isinstance(arguments, str) else json.dumps(_to_json(arguments)),
         },
     }
 
 
-def _json(value: object) -> object:
+def _to_json(value: object) -> object:
     return value if is_json(value) else json.loads(json.dumps(value, default=str))
 
 
-def respelled(items: Sequence[Message], window: Sequence[Message]) -> list[Message]:
-    """Return `items` with messages that the host joined in its own way spelt as the window has them."""
-    known = {_joined(message): message["content"] for message in window if _is_text_of_user(message)}
-    return [{**item, "content": known.get(_joined(item), item["content"])} if _is_text_of_user(item) else item for item in items]
+def restore_joined_text(items: Sequence[Message], window: Sequence[Message]) -> list[Message]:
+    """Return `items` with joined user messages spelt as in the window."""
+    known = {_join_text(message): message["content"] for message in window if _is_user_text(message)}
+    return [{**item, "content": known.get(_join_text(item), item["content"])} if _is_user_text(item) else item for item in items]
 
 
-def _is_text_of_user(message: Message) -> bool:
+def _is_user_text(message: Message) -> bool:
     return message.get("role") == "user" and isinstance(message.get("content"), str)
 
 
-def _joined(message: Message) -> str:
+def _join_text(message: Message) -> str:
     return str(message["content"]).strip().replace(SEPARATOR, JOINT)
 
 
-def unjoined(items: Sequence[Message], last: Message | None) -> list[Message]:
-    """Return `items` with the end of a window taken apart from what the host joined to it.
+def split_joined_message(items: Sequence[Message], last: Message | None) -> list[Message]:
+    """Return `items` with the last message of a window split from the text that the host joined to it.
 
-    A compacted list may end with the user's request; the host then appends its list of tasks, and makes both one message.
+    A compacted list may end with the user's request; the host then joins its task list to that message.
     """
     known = last.get("content") if last is not None and last.get("role") == "user" else None
     if not isinstance(known, str):
@@ -133,46 +133,46 @@ def unjoined(items: Sequence[Message], last: Message | None) -> list[Message]:
     return result
 
 
-def host_messages(window: Sequence[Message], shown: Sequence[Message]) -> list[Message]:
-    """Return a window as the host's messages: its own where they stand in it, with everything else they carry."""
+def make_host_messages(window: Sequence[Message], shown: Sequence[Message]) -> list[Message]:
+    """Return a window as host messages: the host's own where they are in it, with all their keys."""
     own: defaultdict[str, list[Message]] = defaultdict(list)
     for message in shown:
-        own[_key(item_of(message))].append(message)
+        own[_key(make_item(message))].append(message)
     result: list[Message] = []
-    # What stays is the newest; of two messages that say the same the later one is meant.
+    # A window keeps the newest, so of two equal messages the later one is meant.
     for item in reversed(window):
         found = own[_key(item)]
-        result.append(unstored(found.pop()) if found else _written(item))
+        result.append(drop_stored_mark(found.pop()) if found else _mark_summary(item))
     return result[::-1]
 
 
-def unstored(message: Message) -> Message:
-    """Return a host's message such that the host stores it anew."""
+def drop_stored_mark(message: Message) -> Message:
+    """Return a message without the mark, so that the host stores it again."""
     return {name: value for name, value in message.items() if name != STORED}
 
 
-def _written(item: Message) -> Message:
+def _mark_summary(item: Message) -> Message:
     content = item.get("content")
     is_state = item.get("role") == "user" and isinstance(content, str) and STATE_OPENING in content
     return {**item, SUMMARY: True} if is_state else dict(item)
 
 
 def _key(item: Message) -> str:
-    return json.dumps(item_of(item), sort_keys=True, default=str)
+    return json.dumps(make_item(item), sort_keys=True, default=str)
 
 
-def size_of(messages: Sequence[Message]) -> int:
-    """Return how many characters messages take on the wire, as far as they can be compared."""
+def measure_messages(messages: Sequence[Message]) -> int:
+    """Return the size of messages in characters of JSON."""
     return sum(len(_key(message)) for message in messages)
 
 
 def rough_tokens(messages: Sequence[Message]) -> int:
-    """Return what the host would estimate."""
-    return size_of(messages) // CHARACTERS_PER_TOKEN
+    """Return the host's own estimate."""
+    return measure_messages(messages) // CHARACTERS_PER_TOKEN
 
 
-def faults_in(messages: Sequence[Message]) -> list[str]:
-    """Return what strict servers would refuse in a history without its head; nothing, if it can be sent."""
+def find_faults(messages: Sequence[Message]) -> list[str]:
+    """Return what strict servers would refuse in a history without its head; empty if it can be sent."""
     faults: list[str] = []
     if not messages or messages[0].get("role") != "user":
         faults.append("it does not begin with a message of the user")
@@ -186,6 +186,6 @@ def faults_in(messages: Sequence[Message]) -> list[str]:
             faults.append(f"the result of call {message.get('tool_call_id')} has no call")
         if role == "assistant":
             calls = message.get("tool_calls")
-            opened = {each["id"] for each in item_of(message).get("tool_calls", ())} if isinstance(calls, list) else set()
+            opened = {each["id"] for each in make_item(message).get("tool_calls", ())} if isinstance(calls, list) else set()
         before = role
     return faults

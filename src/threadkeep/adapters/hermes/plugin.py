@@ -19,8 +19,8 @@ class HermesEngine(Engine, ContextEngine):  # type: ignore[misc]  # the host's c
         _live.add(self)
 
 
-def figures(raw_args: str = "") -> str:
-    """Return the figures of every session this process has an engine for, for people."""
+def show_figures(raw_args: str = "") -> str:
+    """Return the figures of every session of this process, for people."""
     lines: list[str] = []
     for status in sorted((engine.get_status() for engine in _live), key=lambda status: str(status["session_id"])):
         last = status["last_compaction"]
@@ -32,8 +32,8 @@ def figures(raw_args: str = "") -> str:
         if last:
             lines.append(
                 f"  last: {last['tokens_before']:,} to {last['tokens_after']:,} tokens ({last['strategy']},"
-                f" {last['model_calls']} model calls); {last['required']} demands, {last['kept'] + last['repaired']} kept"
+                f" {last['model_calls']} model calls); {last['required']} required, {last['kept'] + last['repaired']} kept"
             )
         if status["trouble"]:
             lines.append(f"  trouble: {status['trouble']}")
-    return "\n".join(lines) or "threadkeep is registered, and no session uses it yet"
+    return "\n".join(lines) or "threadkeep is registered; no session uses it yet"

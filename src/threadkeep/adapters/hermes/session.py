@@ -1,4 +1,4 @@
-"""One session of the host, and the thread that holds its history."""
+"""One session of the host and the thread that holds its history."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from typing import Any, Final
 from threadkeep.adapters.bridge import StoreHandle, make_thread_id
 from threadkeep.adapters.hermes.messages import (
     Message,
-    faults_in,
-    host_messages,
-    item_of,
-    respelled,
+    find_faults,
+    make_host_messages,
+    make_item,
+    measure_messages,
+    restore_joined_text,
     rough_tokens,
-    size_of,
-    unjoined,
+    split_joined_message,
 )
 from threadkeep.adapters.host_history import follow
 from threadkeep.client import CompactionReport, Thread, Threadkeep, build_config, resolve
 from threadkeep.compaction.order import Order
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput, NothingToCompact, ThreadNotFound
-from threadkeep.recall.tool import ARGUMENT, DESCRIPTION, NAME, PARAMETERS, recall_for_tool
+from threadkeep.recall.tool import DESCRIPTION, NAME, PARAMETERS, recall_for_tool
 from threadkeep.tokens import Limits
 
 log = logging.getLogger("threadkeep.hermes")
 
 DIALECT: Final = CHAT.name
-# How much of what the threshold leaves beside system prompt and tools a compacted window may take.
+# The share of the threshold, less system prompt and tools, that a compacted window may take.
 ROOM_PERCENT: Final = 80
-# Where a compaction only cut outputs short, a second one leaves messages out.
+# If a compaction only shortened outputs, a second one removes messages.
 FEWER_MESSAGES: Final = "80%"
 LEAST_ROOM_TOKENS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A compaction as the host asks for it. `tokens` is its figure for the whole request, system prompt and tools included."""
+class CompactionRequest:
+    """A compaction that the host asks for. `tokens` is its count of the whole request, with system prompt and tools."""
 
     tokens: int
     threshold_tokens: int
@@ -50,8 +50,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
-    """A compaction in figures; of what had to be told `kept` is in the window, and the audit `repaired` false lines."""
+class CompactionFigures:
+    """The figures of a compaction; of the `required` things `kept` are in the window, and the audit `repaired` false lines."""
 
     strategy: str
     tokens_before: int
@@ -63,18 +63,18 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What came of it: a shorter list, or None where there is none; figures where a compaction was made for it."""
+class CompactionOutcome:
+    """The compacted list, or None if there is none, and the figures of the compaction, if one was made."""
 
     messages: list[Message] | None
-    figures: Compacted | None = None
+    figures: CompactionFigures | None = None
 
 
 class HostSession:
-    """What the host tells about a session, and what is done with its thread. Each method is run on the bridge's loop."""
+    """A host's session and its thread."""
 
     def __init__(self, *, unnamed: str) -> None:
-        """Begin without a session; `unnamed` is what the thread is called as long as the host names none."""
+        """Start without a session; `unnamed` is the thread's name until the host gives one."""
         self.id = ""
         self.parent = ""
         self.model = ""
@@ -88,77 +88,77 @@ class HostSession:
         return make_thread_id(self.id or self._unnamed)
 
     async def observe(self, history: Sequence[Message]) -> None:
-        """Record what is new in the host's list."""
-        await self._reached().run_async(lambda tk: self._followed(tk, history))
+        """Record the new messages of the host's list."""
+        await self._open_handle().run_async(lambda tk: self._follow(tk, history))
 
     async def recall(self, query: str, history: Sequence[Message]) -> dict[str, Any]:
-        """Record what is new, then return the originals that answer `query`."""
+        """Record new messages, then return the originals that match `query`."""
 
         async def look(tk: Threadkeep) -> dict[str, Any]:
-            thread = await self._followed(tk, history) if history else await self._begun(tk)
-            return await answer(thread, query)
+            thread = await self._follow(tk, history) if history else await self._open_thread(tk)
+            return await recall_originals(thread, query)
 
-        return await self._reached().run_async(look)
+        return await self._open_handle().run_async(look)
 
-    async def compact(self, history: Sequence[Message], asked: Asked) -> Done:
-        """Record what is new, compact, and return the host's list as it now is; durable by then.
+    async def compact(self, history: Sequence[Message], asked: CompactionRequest) -> CompactionOutcome:
+        """Record new messages, compact, and return the host's new list. Durable when it returns.
 
         Raises:
-            BadInput: The compacted list is one that a strict server would refuse.
+            BadInput: A strict server would refuse the compacted list.
         """
-        return await self._reached().run_async(lambda tk: self._compacted(tk, history, asked))
+        return await self._open_handle().run_async(lambda tk: self._compact(tk, history, asked))
 
-    async def _compacted(self, tk: Threadkeep, history: Sequence[Message], asked: Asked) -> Done:
-        thread = await self._followed(tk, history)
+    async def _compact(self, tk: Threadkeep, history: Sequence[Message], asked: CompactionRequest) -> CompactionOutcome:
+        thread = await self._follow(tk, history)
         figures = None
-        order = _order(tk, history, asked)
+        order = _make_order(tk, history, asked)
         try:
-            figures = _figures(await thread.carry_out(order))
+            figures = _make_figures(await thread.carry_out(order))
             if len(await thread.window(to_send=True)) >= len(history):
-                # A host that ran into its limit tries again only with fewer messages, however much smaller they became.
-                fewer = _figures(await thread.carry_out(replace(order, target=FEWER_MESSAGES)))
+                # After hitting its limit, the host retries only with fewer messages, not with smaller ones.
+                fewer = _make_figures(await thread.carry_out(replace(order, target=FEWER_MESSAGES)))
                 figures = replace(fewer, tokens_before=figures.tokens_before)
         except NothingToCompact as nothing:
-            # The host may not have kept the last compacted list; then that one is handed out again.
+            # The host may have lost the last compacted list; then it gets that one again.
             log.info("nothing to compact: %s", nothing)
-        shorter = host_messages(await thread.window(to_send=True), history)
-        if size_of(shorter) >= size_of(history):
-            return Done(messages=None, figures=figures)
-        faults = faults_in(shorter)
+        shorter = make_host_messages(await thread.window(to_send=True), history)
+        if measure_messages(shorter) >= measure_messages(history):
+            return CompactionOutcome(messages=None, figures=figures)
+        faults = find_faults(shorter)
         if faults:
             raise BadInput(f"the compacted list of thread {thread.id!r} cannot be sent: {'; '.join(faults)}")
-        return Done(messages=shorter, figures=figures)
+        return CompactionOutcome(messages=shorter, figures=figures)
 
-    async def _followed(self, tk: Threadkeep, history: Sequence[Message]) -> Thread:
-        thread = await self._begun(tk)
+    async def _follow(self, tk: Threadkeep, history: Sequence[Message]) -> Thread:
+        thread = await self._open_thread(tk)
         window = await thread.window(to_send=True)
-        shown = respelled([item_of(message) for message in history], window)
-        items = unjoined(shown, window[-1] if window else None)
+        shown = restore_joined_text([make_item(message) for message in history], window)
+        items = split_joined_message(shown, window[-1] if window else None)
         return await follow(tk, thread.id, DIALECT, items, model=self.model or None)
 
-    async def _begun(self, tk: Threadkeep) -> Thread:
-        """Return the session's thread: a fork of another session's where the host went on from that one."""
-        if self.parent and not await _is_there(tk, self.thread_id) and await _is_there(tk, make_thread_id(self.parent)):
+    async def _open_thread(self, tk: Threadkeep) -> Thread:
+        """Return the session's thread, as a fork of its parent session's thread if there is one."""
+        if self.parent and not await _has_thread(tk, self.thread_id) and await _has_thread(tk, make_thread_id(self.parent)):
             parent = await tk.thread(make_thread_id(self.parent), dialect=DIALECT)
             return await parent.fork(new_id=self.thread_id)
         return await tk.thread(self.thread_id, dialect=DIALECT)
 
-    def look_up_parent(self) -> None:
-        """Ask the host's database which session this one continues; it is the host's to call it on a thread of its own."""
+    def find_parent(self) -> None:
+        """Look up the parent session in the host's database, which must be called on the host's own thread."""
         look_up = getattr(self.database, "get_session", None)
         row = look_up(self.id) if callable(look_up) and self.id and not self.parent else None
         parent = row.get("parent_session_id") if isinstance(row, Mapping) else None
         self.parent = parent if isinstance(parent, str) else self.parent
 
-    def _reached(self) -> StoreHandle:
+    def _open_handle(self) -> StoreHandle:
         home = self.home or Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
         if self._handle is None or self._handle[0] != home:
-            # A `threadkeep.toml` of the folder the agent happens to work in is not the user's word; the one beside the host's is.
+            # The `threadkeep.toml` in the host's home counts; one in the agent's working folder is not the user's.
             self._handle = home, StoreHandle(build_config(resolve(flags={}, environ=os.environ, project=None, host=home)))
         return self._handle[1]
 
 
-async def _is_there(tk: Threadkeep, thread_id: str) -> bool:
+async def _has_thread(tk: Threadkeep, thread_id: str) -> bool:
     try:
         await tk.backend.store.get(thread_id)
     except ThreadNotFound:
@@ -166,7 +166,7 @@ async def _is_there(tk: Threadkeep, thread_id: str) -> bool:
     return True
 
 
-def _order(tk: Threadkeep, history: Sequence[Message], asked: Asked) -> Order:
+def _make_order(tk: Threadkeep, history: Sequence[Message], asked: CompactionRequest) -> Order:
     window = asked.context_length or tk.config.model_context_window
     limits = Limits.of_window(window, auto_limit=asked.threshold_tokens or None)
     beside = max(0, asked.tokens - rough_tokens(history))
@@ -181,9 +181,9 @@ def _order(tk: Threadkeep, history: Sequence[Message], asked: Asked) -> Order:
     )
 
 
-def _figures(report: CompactionReport) -> Compacted:
+def _make_figures(report: CompactionReport) -> CompactionFigures:
     audit = report.audit.counts()
-    return Compacted(
+    return CompactionFigures(
         strategy=report.strategy,
         tokens_before=report.tokens_before,
         tokens_after=report.tokens_after,
@@ -194,14 +194,12 @@ def _figures(report: CompactionReport) -> Compacted:
     )
 
 
-__all__ = ["ARGUMENT", "NAME", "SCHEMA", "answer"]
-
 SCHEMA: Final[dict[str, Any]] = {"name": NAME, "description": DESCRIPTION, "parameters": dict(PARAMETERS)}
-# How an answer begins on the wire, so that a later question does not find it in place of the original.
+# The beginning of the tool's output, so that later searches skip it and find the original.
 OPENING: Final = '{"recalled"'
 
 
-async def answer(thread: Thread, query: str) -> dict[str, Any]:
-    """Return the originals that answer `query`, best first, with their pointers."""
+async def recall_originals(thread: Thread, query: str) -> dict[str, Any]:
+    """Return the originals that match `query`, best first, with their pointers."""
     found = await recall_for_tool(thread, query)
     return {"recalled": [{"pointer": str(hit.pointer), "text": hit.text} for hit in found]}
