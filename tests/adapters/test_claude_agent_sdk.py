@@ -234,7 +234,7 @@ async def test_the_model_recalls_through_the_hosts_own_tool_form(tmp_path: Path)
     """The MCP server of the SDK's own making has one tool, which answers from the session appended to last."""
     store = ThreadkeepSessionStore(Config(store=str(tmp_path / "agent.db")))
     server = store.recall_server()
-    assert await _called(server, "the bollard") == "Nothing was said yet."
+    assert await _called(server, "the bollard") == "This conversation is still empty."
     await store.append(KEY, entries(worked(1)))
     assert NEEDLE in await _called(server, "serial of the bollard of pier 1")
     assert "Nothing that was said matches." in await _called(server, "zeppelin")
