@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
 from typing import Any
 
 from tests.doubles.responses_stream import CALLS, DELTAS_PER_TEXT, JsonObject
@@ -62,21 +63,27 @@ def usage_metadata(*, input_tokens: int, output_tokens: int) -> JsonObject:
 
 
 def pairing_fault(contents: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return why the API refuses a history: a role there is not, or responses that do not match the calls before."""
+    """Return why the API refuses a history: a role there is not, or responses that do not match the calls before.
+
+    A client that streamed an answer may send each of its pieces as a content of its own; neighbours of one role are one turn.
+    """
     for index, content in enumerate(contents):
-        before = contents[index - 1] if index else {}
         if content.get("role") not in ("user", "model"):
             return f"contents[{index}]: Please use a valid role: user, model."
-        called = [part["functionCall"] for part in before.get("parts", ()) if "functionCall" in part]
-        answered = [part["functionResponse"] for part in content.get("parts", ()) if "functionResponse" in part]
-        if _names(called) != _names(answered):
-            return (
-                f"contents[{index}]: Please ensure that the number of function response parts is equal to the number of "
-                "function call parts of the function call turn."
-            )
         if not content.get("parts"):
             return f"contents[{index}].parts: must not be empty."
-    if contents and any("functionCall" in part for part in contents[-1].get("parts", ())):
+    turns = [
+        [part for content in run for part in content["parts"]] for _, run in groupby(contents, key=lambda each: each["role"])
+    ]
+    for before, turn in pairwise([[], *turns]):
+        called = [part["functionCall"] for part in before if "functionCall" in part]
+        answered = [part["functionResponse"] for part in turn if "functionResponse" in part]
+        if _names(called) != _names(answered):
+            return (
+                "Please ensure that the number of function response parts is equal to the number of "
+                "function call parts of the function call turn."
+            )
+    if turns and any("functionCall" in part for part in turns[-1]):
         return "Please ensure that a function call turn is followed by its function responses."
     return _signature_fault(contents)
 
