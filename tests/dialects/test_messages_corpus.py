@@ -13,7 +13,7 @@ import pytest
 
 from threadkeep.dialects.messages import MESSAGES
 from threadkeep.dialects.messages.markers import remove_markers
-from threadkeep.dialects.messages.thinking import remove_thinking
+from threadkeep.dialects.messages.thinking_blocks import remove_thinking
 from threadkeep.items import Item, ItemKind
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from threadkeep.dialects.messages import MESSAGES
 from threadkeep.dialects.messages.markers import count_markers, remove_markers, set_marker
-from threadkeep.dialects.messages.thinking import has_thinking, remove_thinking
+from threadkeep.dialects.messages.thinking_blocks import has_thinking, remove_thinking
 from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"

@@ -17,7 +17,7 @@ from threadkeep.dialects.base import (
     Request,
 )
 from threadkeep.dialects.chat.hidden_tool import ChatHiddenTool
-from threadkeep.dialects.chat.views import view_of
+from threadkeep.dialects.chat.views import read_view
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, read_value, split_list, split_object
 from threadkeep.dialects.requests import copy_fields, read_body_target
@@ -50,7 +50,7 @@ def add_instructions(request: Request, text: str) -> Request:
 
 
 def find_instructions(request: Request) -> str:
-    return next((text for item in request.head if (text := view_of(read_object(item.raw) or {}).text)), "")
+    return next((text for item in request.head if (text := read_view(read_object(item.raw) or {}).text)), "")
 
 
 def is_side_request(request: Request, *, path: str) -> bool:

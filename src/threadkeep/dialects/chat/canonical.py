@@ -27,7 +27,7 @@ NULL_IS_ABSENT: Final = frozenset(
 EMPTY_IS_ABSENT: Final = frozenset({"annotations", "tool_calls"})
 
 
-def canonical_fields(fields: Json) -> Json:
+def normalise_message(fields: Json) -> Json:
     """Return a message without what is spelled at will; one of a role nobody knows as it is."""
     role = fields.get("role")
     if not isinstance(role, str) or role not in ROLES:

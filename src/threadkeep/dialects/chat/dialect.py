@@ -9,11 +9,11 @@ import msgspec
 
 from threadkeep.dialects.base import ABORTED, ERASED_NAME, Api, ModelCalls, Request, ToolCall, Tools, Wire
 from threadkeep.dialects.chat import api, calls, tools, wire
-from threadkeep.dialects.chat.arranging import arranged
-from threadkeep.dialects.chat.blanking import blanked_fields
-from threadkeep.dialects.chat.canonical import canonical_fields
+from threadkeep.dialects.chat.alternation import merge_user_messages
+from threadkeep.dialects.chat.blank_items import blank_fields
+from threadkeep.dialects.chat.canonical import normalise_message
 from threadkeep.dialects.chat.sealed import remove_sealed
-from threadkeep.dialects.chat.views import INSTRUCTIONS, OUTPUTS, role_of, view_of
+from threadkeep.dialects.chat.views import INSTRUCTIONS, OUTPUTS, read_role, read_view
 from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import encode_canonical, join_object, read_object, split_object
 from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
@@ -45,17 +45,17 @@ class ChatDialect:
         return make_item(value, dialect=self.name)
 
     def view(self, item: Item) -> View:
-        return view_of(read_object(item.raw) or {})
+        return read_view(read_object(item.raw) or {})
 
     def canonical(self, item: Item) -> bytes:
-        return encode_canonical(item.raw, canonical_fields)
+        return encode_canonical(item.raw, normalise_message)
 
     def split(self, body: bytes) -> Request | None:
         fields = split_object(body)
         items = read_items(fields.get("messages", b"null")) if fields else None
         if fields is None or items is None:
             return None
-        return split_request(fields, items, is_head=lambda item: role_of(item) in INSTRUCTIONS)
+        return split_request(fields, items, is_head=lambda item: read_role(item) in INSTRUCTIONS)
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
         return join_request(request, items, field=self.history_field)
@@ -70,7 +70,7 @@ class ChatDialect:
         return self.parse({"role": "user", "content": text})
 
     def replace_output(self, item: Item, text: str) -> Item | None:
-        fields = split_object(item.raw) if role_of(item) in OUTPUTS else None
+        fields = split_object(item.raw) if read_role(item) in OUTPUTS else None
         return None if fields is None else Item(join_object({**fields, "content": msgspec.json.encode(text)}))
 
     def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
@@ -84,13 +84,13 @@ class ChatDialect:
         return remove_sealed(item)
 
     def blanked(self, item: Item, text: str) -> Item | None:
-        return self.parse(blanked_fields(read_object(item.raw) or {}, text))
+        return self.parse(blank_fields(read_object(item.raw) or {}, text))
 
     def host_parts(self, item: Item) -> Item | None:
         return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
-        return arranged(items)
+        return merge_user_messages(items)
 
 
 CHAT: Final = ChatDialect()

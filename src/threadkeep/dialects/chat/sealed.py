@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadkeep.dialects.chat.views import role_of
+from threadkeep.dialects.chat.views import read_role
 from threadkeep.dialects.content_parts import is_thought
 from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
 from threadkeep.items import Item
@@ -17,7 +17,7 @@ NOTHING: Final = frozenset({b"null", b"[]", b'""'})
 
 def remove_sealed(item: Item) -> Item | None:
     """Return an assistant's message without them; the same item where it has none, None where it says nothing else."""
-    fields = split_object(item.raw) if role_of(item) == "assistant" else None
+    fields = split_object(item.raw) if read_role(item) == "assistant" else None
     if fields is None:
         return item
     kept = {name: raw for name, raw in fields.items() if name not in FIELDS}

@@ -34,7 +34,7 @@ class Call:
     arguments: str
 
 
-def role_of(item: Item) -> str:
+def read_role(item: Item) -> str:
     """Return the role an item names; empty where it names none."""
     if (message := decode(_ROLE, item.raw)) is not None:
         return message.role
@@ -42,7 +42,7 @@ def role_of(item: Item) -> str:
     return role if isinstance(role, str) else ""
 
 
-def view_of(fields: Json) -> View:
+def read_view(fields: Json) -> View:
     """Return what is known about a message; an unknown role or content is `OPAQUE`."""
     match fields.get("role"):
         case "assistant":

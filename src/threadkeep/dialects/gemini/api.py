@@ -20,7 +20,7 @@ from threadkeep.dialects.base import (
     Target,
 )
 from threadkeep.dialects.gemini.hidden_tool import GeminiHiddenTool
-from threadkeep.dialects.gemini.parts import parts_of
+from threadkeep.dialects.gemini.parts import list_parts
 from threadkeep.dialects.raw_json import join_list, join_object, read_object, split_list, split_object
 from threadkeep.dialects.requests import copy_fields
 from threadkeep.items import Item
@@ -70,7 +70,7 @@ def add_instructions(request: Request, text: str) -> Request:
 
 def find_instructions(request: Request) -> str:
     contents = (read_object(request.fields.get(name, b"null")) or {} for name in INSTRUCTION)
-    texts = (part.get("text") for content in contents for part in parts_of(content) or [])
+    texts = (part.get("text") for content in contents for part in list_parts(content) or [])
     return next((text for text in texts if isinstance(text, str)), "")
 
 

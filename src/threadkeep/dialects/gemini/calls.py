@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from threadkeep.dialects.base import Delta, Request, Speech
-from threadkeep.dialects.gemini.parts import is_thought, parts_of
+from threadkeep.dialects.gemini.parts import is_thought, list_parts
 from threadkeep.dialects.raw_json import Fields, join_object, read_fields, read_object, split_object
 from threadkeep.items import Item
 
@@ -44,7 +44,7 @@ def mark_cache_end(items: Sequence[Item]) -> tuple[Item, ...]:
 def read_delta(event: Fields) -> Delta | None:
     candidate = find_first_candidate(event)
     content = read_object(candidate.span("content")) if candidate is not None else None
-    parts = [part for part in parts_of(content or {}) or [] if isinstance(part.get("text"), str) and part["text"]]
+    parts = [part for part in list_parts(content or {}) or [] if isinstance(part.get("text"), str) and part["text"]]
     if not parts:
         return None
     thoughts = is_thought(parts[0])
@@ -62,7 +62,7 @@ def read_stop_reason(event: Fields) -> str | None:
 
 
 def read_speech(item: Item) -> Speech:
-    parts = parts_of(read_object(item.raw) or {}) or []
+    parts = list_parts(read_object(item.raw) or {}) or []
     texts = (part.get("text") for part in parts if not is_thought(part))
     return Speech(text="".join(text for text in texts if isinstance(text, str)))
 

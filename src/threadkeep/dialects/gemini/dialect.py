@@ -16,11 +16,11 @@ from threadkeep.dialects.gemini.parts import (
     SIGNATURE,
     UNSIGNED,
     is_thought,
+    list_parts,
     number_pairs,
-    parts_of,
+    read_role,
+    read_view,
     rename_fields,
-    role_of,
-    view_of,
 )
 from threadkeep.dialects.raw_json import (
     Json,
@@ -67,7 +67,7 @@ class GeminiDialect:
         return make_item(value, dialect=self.name)
 
     def view(self, item: Item) -> View:
-        return view_of(read_object(item.raw) or {})
+        return read_view(read_object(item.raw) or {})
 
     def canonical(self, item: Item) -> bytes:
         return encode_canonical(item.raw, _canonical_content)
@@ -86,7 +86,7 @@ class GeminiDialect:
 
     def recognises(self, item: Item) -> bool:
         content = read_object(item.raw) or {}
-        return parts_of(content) is not None and role_of(content) in ROLES
+        return list_parts(content) is not None and read_role(content) in ROLES
 
     def make_user_message(self, text: str) -> Item:
         return self.parse({"role": "user", "parts": [{"text": text}]})
@@ -97,14 +97,14 @@ class GeminiDialect:
         return _map_parts(item, lambda part: _replace_response(part, text))
 
     def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
-        opened = number_pairs(parts_of(read_object(item.raw) or {}) or [], "functionCall")
+        opened = number_pairs(list_parts(read_object(item.raw) or {}) or [], "functionCall")
         made = [tools.read_call(value) for pair, value in opened if pair in calls]
         responses = [tools.make_response(call, ABORTED, field="error") for call in made]
         return [self.parse({"role": "user", "parts": responses})] if responses else []
 
     def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
         wanted = {pair for pair, _ in outputs}
-        parts = [part for _, item in outputs for part in parts_of(read_object(item.raw) or {}) or []]
+        parts = [part for _, item in outputs for part in list_parts(read_object(item.raw) or {}) or []]
         answered = {pair: value for pair, value in number_pairs(parts, "functionResponse") if pair in wanted}
         made = [tools.read_call(value) for value in answered.values()]
         return tools.make_calls(made)[0] if made else None
@@ -119,8 +119,8 @@ class GeminiDialect:
 
     def blanked(self, item: Item, text: str) -> Item | None:
         content = read_object(item.raw) or {}
-        kept = [blank for part in parts_of(content) or [] if (blank := _blank_part(part, text)) is not None]
-        return self.parse({"role": role_of(content), "parts": kept or [{"text": text}]})
+        kept = [blank for part in list_parts(content) or [] if (blank := _blank_part(part, text)) is not None]
+        return self.parse({"role": read_role(content), "parts": kept or [{"text": text}]})
 
     def host_parts(self, item: Item) -> Item | None:
         return drop_personal_parts(item, view=self.view, field="parts")
@@ -226,7 +226,7 @@ def _blank_part(part: Json, text: str) -> Json | None:
 def _mergeable_role(item: Item) -> Role | None:
     """Return the role of a content that can be merged with its neighbours, None for any other item."""
     content = read_object(item.raw) or {}
-    role = ROLES.get(role_of(content)) if parts_of(content) is not None else None
+    role = ROLES.get(read_role(content)) if list_parts(content) is not None else None
     return None if role is Role.SYSTEM else role
 
 

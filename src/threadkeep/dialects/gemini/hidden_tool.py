@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from threadkeep.dialects.base import HiddenCalls, Request, ToolCall
 from threadkeep.dialects.gemini import tools
-from threadkeep.dialects.gemini.parts import is_thought, name_of, number_pairs, parts_of, rename_fields
+from threadkeep.dialects.gemini.parts import is_thought, list_parts, number_pairs, read_name, rename_fields
 from threadkeep.dialects.hidden_tool import (
     SEPARATOR,
     EventSplitter,
@@ -61,7 +61,7 @@ class GeminiHiddenTool(HiddenToolForm):
 
     def find_calls(self, items: Sequence[Item]) -> HiddenCalls:
         calls = [each for item in items for each in number_pairs(_parts(item), "functionCall")]
-        ours = tuple((pair, call.get("args")) for pair, call in calls if name_of(call) == self._tool.name)
+        ours = tuple((pair, call.get("args")) for pair, call in calls if read_name(call) == self._tool.name)
         return HiddenCalls(calls=ours, has_others=len(ours) < len(calls))
 
     def make_outputs(self, outputs: Mapping[str, str]) -> list[Item]:
@@ -81,7 +81,7 @@ class GeminiHiddenTool(HiddenToolForm):
             parts = _parts(item)
             words.extend(str(part.get("text") or "") for part in parts if not is_thought(part))
             calls = number_pairs(parts, "functionCall")
-            words.extend(f"\0{pair}\0" for pair, call in calls if name_of(call) != self._tool.name)
+            words.extend(f"\0{pair}\0" for pair, call in calls if read_name(call) != self._tool.name)
         return squeeze("".join(words))
 
     def make_filter(self) -> GeminiAnswerFilter:
@@ -166,7 +166,7 @@ def _data_of(raw: bytes) -> bytes:
 
 
 def _parts(item: Item) -> list[Json]:
-    return parts_of(read_object(item.raw) or {}) or []
+    return list_parts(read_object(item.raw) or {}) or []
 
 
 def _list(value: object) -> list[object]:
@@ -194,7 +194,7 @@ def _is_speech(part: object) -> bool:
 
 def _calls(part: Json, name: str) -> bool:
     call = rename_fields(part).get("functionCall")
-    return isinstance(call, dict) and name_of(call) == name
+    return isinstance(call, dict) and read_name(call) == name
 
 
 def _sum_usage(usages: Sequence[object]) -> object:

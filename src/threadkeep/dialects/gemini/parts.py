@@ -43,7 +43,7 @@ def rename_fields(part: Json) -> Json:
     return {CAMEL.get(name, name): value for name, value in part.items()}
 
 
-def parts_of(content: Json) -> list[Json] | None:
+def list_parts(content: Json) -> list[Json] | None:
     """Return the parts of a content with their fields in camel case; None where it has no list of objects."""
     parts = content.get("parts")
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
@@ -51,7 +51,7 @@ def parts_of(content: Json) -> list[Json] | None:
     return [rename_fields(part) for part in parts]
 
 
-def role_of(content: Json) -> str:
+def read_role(content: Json) -> str:
     """Return the role of a content, which is the user's where it names none."""
     role = content.get("role", "user")
     return role if isinstance(role, str) else ""
@@ -70,13 +70,13 @@ def number_pairs(parts: Iterable[Json], field: str) -> Iterator[tuple[str, Json]
             continue
         pair = value.get("id")
         if not isinstance(pair, str) or not pair:
-            name = name_of(value)
+            name = read_name(value)
             pair = f"{name}:{unnamed[name]}"
             unnamed[name] += 1
         yield pair, value
 
 
-def name_of(value: Json) -> str:
+def read_name(value: Json) -> str:
     """Return the name of the function that is called, or that answers."""
     name = value.get("name")
     return name if isinstance(name, str) else ""
@@ -92,9 +92,9 @@ def read_response(value: Json) -> str:
     return render_json(response)
 
 
-def view_of(content: Json) -> View:
+def read_view(content: Json) -> View:
     """Return what is known about a content; an unknown role, or parts of unknown kinds alone, are `OPAQUE`."""
-    role, parts = ROLES.get(role_of(content)), parts_of(content)
+    role, parts = ROLES.get(read_role(content)), list_parts(content)
     if role is None or parts is None:
         return View(kind=ItemKind.OPAQUE, role=role or Role.ASSISTANT)
     match role:
@@ -146,7 +146,7 @@ def _view_answer(parts: list[Json]) -> View:
             text="\n".join(text for text in (words, *arguments) if text),
             words=words,
             opens=tuple(pair for pair, _ in calls),
-            tool=name_of(calls[0][1]) or None,
+            tool=read_name(calls[0][1]) or None,
             images=_count_images(parts),
         )
     if parts and all(is_thought(part) or _is_signature(part) for part in parts):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from threadkeep.dialects.base import ToolCall
-from threadkeep.dialects.gemini.parts import SIGNATURE, UNSIGNED, name_of, number_pairs, parts_of
+from threadkeep.dialects.gemini.parts import SIGNATURE, UNSIGNED, list_parts, number_pairs, read_name
 from threadkeep.dialects.raw_json import Json, encode_value, read_object, read_value
 from threadkeep.dialects.requests import render_arguments
 from threadkeep.items import Item
@@ -18,8 +18,8 @@ def define_tool(*, name: str, description: str, parameters: Mapping[str, Any]) -
 
 
 def find_calls(item: Item) -> list[ToolCall]:
-    calls = number_pairs(parts_of(read_object(item.raw) or {}) or [], "functionCall")
-    return [ToolCall(id=pair, name=name_of(call), arguments=render_arguments(call.get("args") or {})) for pair, call in calls]
+    calls = number_pairs(list_parts(read_object(item.raw) or {}) or [], "functionCall")
+    return [ToolCall(id=pair, name=read_name(call), arguments=render_arguments(call.get("args") or {})) for pair, call in calls]
 
 
 def make_calls(calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:
@@ -41,7 +41,7 @@ def make_response(call: ToolCall, text: str, *, field: str = "output") -> Json:
 
 def read_call(value: Json) -> ToolCall:
     """Return the call that a `functionCall` makes, or that a `functionResponse` answers, without its arguments."""
-    return ToolCall(id=str(value.get("id") or ""), name=name_of(value), arguments="{}")
+    return ToolCall(id=str(value.get("id") or ""), name=read_name(value), arguments="{}")
 
 
 def _identify(call: ToolCall) -> Json:

@@ -21,7 +21,7 @@ from threadkeep.items import Item
 PLAIN_ROLES = ("user", "assistant")
 
 
-def alternating(items: Sequence[Item]) -> list[Item]:
+def alternate_roles(items: Sequence[Item]) -> list[Item]:
     """Return `items` such that no two user messages, and no two of the assistant, stand in a row; others are untouched."""
     arranged: list[Item] = []
     for role, run in groupby(items, key=_role):

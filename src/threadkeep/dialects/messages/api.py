@@ -17,7 +17,7 @@ from threadkeep.dialects.base import (
     Request,
 )
 from threadkeep.dialects.messages import markers
-from threadkeep.dialects.messages import thinking as bound_thinking
+from threadkeep.dialects.messages import thinking_blocks as bound_thinking
 from threadkeep.dialects.messages.betas import BETA_HEADER, COMPACTION_BETA
 from threadkeep.dialects.messages.hidden_tool import MessagesHiddenTool
 from threadkeep.dialects.raw_json import join_list, make_text_part, read_value, split_list

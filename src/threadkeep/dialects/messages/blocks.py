@@ -25,7 +25,7 @@ READABLE: Final = (
 DEEPEST: Final = 8
 
 
-def blocks_of(content: object) -> list[Json] | None:
+def list_blocks(content: object) -> list[Json] | None:
     """Return a message's blocks; a string is one block of text. None where the content is neither a string nor a list."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -47,7 +47,7 @@ def is_known(block: Json) -> bool:
     return _kind(block) in _KNOWN or is_use(block) or is_result(block)
 
 
-def readable(value: object) -> str:
+def collect_words(value: object) -> str:
     """Return the words in a block, or in what a block holds, each on a line of its own."""
     return "\n".join(_words(value, depth=0))
 
@@ -65,7 +65,7 @@ def images(value: object, *, depth: int = 0) -> int:
     return images(value.get("content"), depth=depth + 1) + images(value.get("source"), depth=depth + 1)
 
 
-def text_field(block: Json, name: str) -> str:
+def read_text_field(block: Json, name: str) -> str:
     """Return a field of a block if it is text, else nothing."""
     value = block.get(name)
     return value if isinstance(value, str) else ""
@@ -75,7 +75,7 @@ _KNOWN: Final = THINKING | {"text", "image", "document", "search_result", "conta
 
 
 def _kind(block: Json) -> str:
-    return text_field(block, "type")
+    return read_text_field(block, "type")
 
 
 def _words(value: object, *, depth: int) -> Iterator[str]:

@@ -9,12 +9,12 @@ import msgspec
 
 from threadkeep.dialects.base import ABORTED, ERASED_NAME, Api, ModelCalls, Request, ToolCall, Tools, Wire
 from threadkeep.dialects.messages import api, calls, tools, wire
-from threadkeep.dialects.messages.alternation import alternating
-from threadkeep.dialects.messages.blanking import blanked_fields
-from threadkeep.dialects.messages.blocks import blocks_of, text_field
+from threadkeep.dialects.messages.alternation import alternate_roles
+from threadkeep.dialects.messages.blank_items import blank_fields
+from threadkeep.dialects.messages.blocks import list_blocks, read_text_field
 from threadkeep.dialects.messages.markers import remove_markers
 from threadkeep.dialects.messages.sealed import remove_sealed
-from threadkeep.dialects.messages.views import view_of
+from threadkeep.dialects.messages.views import read_view
 from threadkeep.dialects.raw_json import (
     Json,
     encode_canonical,
@@ -64,7 +64,7 @@ class MessagesDialect:
         return make_item(value, dialect=self.name)
 
     def view(self, item: Item) -> View:
-        return view_of(read_object(item.raw) or {})
+        return read_view(read_object(item.raw) or {})
 
     def canonical(self, item: Item) -> bytes:
         return encode_canonical(item.raw, _canonical_fields)
@@ -81,10 +81,10 @@ class MessagesDialect:
 
     def recognises(self, item: Item) -> bool:
         fields = read_object(item.raw) or {}
-        blocks = blocks_of(fields.get("content")) or []
-        if any(text_field(block, "type") in OWN_BLOCKS for block in blocks):
+        blocks = list_blocks(fields.get("content")) or []
+        if any(read_text_field(block, "type") in OWN_BLOCKS for block in blocks):
             return True
-        return any(text_field(block, "type") == "image" and "source" in block for block in blocks)
+        return any(read_text_field(block, "type") == "image" and "source" in block for block in blocks)
 
     def make_user_message(self, text: str) -> Item:
         return self.parse({"role": "user", "content": [{"type": "text", "text": text}]})
@@ -102,8 +102,8 @@ class MessagesDialect:
         return remove_markers(stub)
 
     def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
-        blocks = blocks_of((read_object(item.raw) or {}).get("content")) or []
-        own = {text_field(block, "id") for block in blocks if text_field(block, "type") == "tool_use"}
+        blocks = list_blocks((read_object(item.raw) or {}).get("content")) or []
+        own = {read_text_field(block, "id") for block in blocks if read_text_field(block, "type") == "tool_use"}
         results = [
             {"type": "tool_result", "tool_use_id": call_id, "content": ABORTED, "is_error": True}
             for call_id in self.view(item).opens
@@ -118,13 +118,13 @@ class MessagesDialect:
         return remove_sealed(item)
 
     def blanked(self, item: Item, text: str) -> Item | None:
-        return self.parse(blanked_fields(read_object(item.raw) or {}, text))
+        return self.parse(blank_fields(read_object(item.raw) or {}, text))
 
     def host_parts(self, item: Item) -> Item | None:
         return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
-        return alternating(items)
+        return alternate_roles(items)
 
 
 MESSAGES: Final = MessagesDialect()

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from threadkeep.dialects.base import UNREADABLE
-from threadkeep.dialects.messages.thinking import remove_thinking
+from threadkeep.dialects.messages.thinking_blocks import remove_thinking
 from threadkeep.dialects.raw_json import join_list, join_object, read_fields, split_list, split_object
 from threadkeep.items import Item
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from threadkeep.dialects.base import ToolCall
-from threadkeep.dialects.messages.blocks import blocks_of, text_field
+from threadkeep.dialects.messages.blocks import list_blocks, read_text_field
 from threadkeep.dialects.raw_json import encode_value, read_object, read_value
 from threadkeep.dialects.requests import render_arguments
 from threadkeep.items import Item
@@ -17,11 +17,11 @@ def define_tool(*, name: str, description: str, parameters: Mapping[str, Any]) -
 
 
 def find_calls(item: Item) -> list[ToolCall]:
-    blocks = blocks_of((read_object(item.raw) or {}).get("content")) or []
+    blocks = list_blocks((read_object(item.raw) or {}).get("content")) or []
     return [
         ToolCall(id=call_id, name=str(block.get("name")), arguments=render_arguments(block.get("input")))
         for block in blocks
-        if text_field(block, "type") == "tool_use" and (call_id := text_field(block, "id"))
+        if read_text_field(block, "type") == "tool_use" and (call_id := read_text_field(block, "id"))
     ]
 
 

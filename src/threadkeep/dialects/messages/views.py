@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from threadkeep.dialects.host_markers import REMINDER, WORLD
 from threadkeep.dialects.host_text import UserText, find_passed_on, name_instructions, split_host_text
 from threadkeep.dialects.messages import blocks as reading
-from threadkeep.dialects.messages.blocks import THINKING, is_known, is_result, is_use, readable, text_field
+from threadkeep.dialects.messages.blocks import THINKING, collect_words, is_known, is_result, is_use, read_text_field
 from threadkeep.dialects.raw_json import Json, render_json
 from threadkeep.items import ItemKind, Role, View
 
@@ -15,10 +15,10 @@ ATTACHMENTS = frozenset({"image", "document", "search_result", "container_upload
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 
 
-def view_of(fields: Json) -> View:
+def read_view(fields: Json) -> View:
     """Return what is known about a message; an unknown role or content is `OPAQUE`."""
-    role = _ROLES.get(text_field(fields, "role"))
-    blocks = reading.blocks_of(fields.get("content"))
+    role = _ROLES.get(read_text_field(fields, "role"))
+    blocks = reading.list_blocks(fields.get("content"))
     if role is None or blocks is None:
         return View(kind=ItemKind.OPAQUE, role=role or Role.ASSISTANT)
     if role is Role.SYSTEM:
@@ -32,7 +32,7 @@ def view_of(fields: Json) -> View:
 
 def _by_system(blocks: list[Json]) -> View:
     """Return the view of a system message within the history: the client's world, or a person it passes on."""
-    text = _joined(readable(block) for block in blocks)
+    text = _joined(collect_words(block) for block in blocks)
     said = find_passed_on(text.strip().removeprefix(f"<{REMINDER}>").removesuffix(f"</{REMINDER}>"))
     return View(
         kind=ItemKind.MESSAGE,
@@ -51,8 +51,8 @@ def _output(blocks: list[Json]) -> View:
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text=_joined(readable(block.get("content")) for block in results),
-        closes=tuple(call_id for block in results if (call_id := text_field(block, "tool_use_id"))),
+        text=_joined(collect_words(block.get("content")) for block in results),
+        closes=tuple(call_id for block in results if (call_id := read_text_field(block, "tool_use_id"))),
         images=_images(blocks),
         by_person=bool(said),
         said=said,
@@ -65,9 +65,9 @@ def _by_user(blocks: list[Json]) -> View:
     return View(
         kind=ItemKind.MESSAGE if _is_readable(blocks) else ItemKind.OPAQUE,
         role=Role.USER,
-        text=_joined(readable(block) for block in blocks),
+        text=_joined(collect_words(block) for block in blocks),
         images=_images(blocks),
-        by_person=bool(heard.said) or any(text_field(block, "type") in ATTACHMENTS for block in blocks),
+        by_person=bool(heard.said) or any(read_text_field(block, "type") in ATTACHMENTS for block in blocks),
         said=heard.said,
         context=heard.section,
     )
@@ -81,12 +81,12 @@ def _by_model(blocks: list[Json]) -> View:
     """
     uses = [block for block in blocks if is_use(block)]
     results = [block for block in blocks if is_result(block)]
-    used = {text_field(block, "id") for block in uses}
-    returned = {text_field(block, "tool_use_id") for block in results}
-    waiting = [block for block in uses if text_field(block, "id") not in returned]
-    thoughts = [block for block in blocks if text_field(block, "type") in THINKING]
+    used = {read_text_field(block, "id") for block in uses}
+    returned = {read_text_field(block, "tool_use_id") for block in results}
+    waiting = [block for block in uses if read_text_field(block, "id") not in returned]
+    thoughts = [block for block in blocks if read_text_field(block, "type") in THINKING]
     if thoughts and len(thoughts) == len(blocks):
-        text = _joined(text_field(block, "thinking") for block in thoughts)
+        text = _joined(read_text_field(block, "thinking") for block in thoughts)
         return View(kind=ItemKind.REASONING, role=Role.ASSISTANT, text=text)
     kind = ItemKind.MESSAGE if _is_readable(blocks) else ItemKind.OPAQUE
     return View(
@@ -94,9 +94,9 @@ def _by_model(blocks: list[Json]) -> View:
         role=Role.ASSISTANT,
         text=_answer_text(blocks, uses=uses, results=results),
         words=_words(blocks) if waiting else "",
-        opens=tuple(call_id for block in waiting if (call_id := text_field(block, "id"))),
-        closes=tuple(call_id for block in results if (call_id := text_field(block, "tool_use_id")) and call_id not in used),
-        tool=text_field(waiting[0], "name") or None if waiting else None,
+        opens=tuple(call_id for block in waiting if (call_id := read_text_field(block, "id"))),
+        closes=tuple(call_id for block in results if (call_id := read_text_field(block, "tool_use_id")) and call_id not in used),
+        tool=read_text_field(waiting[0], "name") or None if waiting else None,
         images=_images(blocks),
     )
 
@@ -107,15 +107,17 @@ def _answer_text(blocks: list[Json], *, uses: list[Json], results: list[Json]) -
         (
             _words(blocks),
             *(render_json(block.get("input")) for block in uses),
-            *(readable(block.get("content")) for block in results),
+            *(collect_words(block.get("content")) for block in results),
         )
     )
 
 
 def _words(blocks: list[Json]) -> str:
     """Return what the model said, without what it thought, called or was returned."""
-    said = (block for block in blocks if text_field(block, "type") not in THINKING and not is_use(block) and not is_result(block))
-    return _joined(readable(block) for block in said)
+    said = (
+        block for block in blocks if read_text_field(block, "type") not in THINKING and not is_use(block) and not is_result(block)
+    )
+    return _joined(collect_words(block) for block in said)
 
 
 def _is_client_result(block: Json) -> bool:
@@ -127,7 +129,7 @@ def _is_readable(blocks: list[Json]) -> bool:
 
 
 def _heard(blocks: list[Json]) -> UserText:
-    texts = [text_field(block, "text") for block in blocks if block.get("type") == "text"]
+    texts = [read_text_field(block, "text") for block in blocks if block.get("type") == "text"]
     return split_host_text(texts, titled_reminders=False)
 
 

@@ -19,9 +19,9 @@ from threadkeep.dialects.base import (
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import read_object, read_value
 from threadkeep.dialects.requests import copy_fields, read_body_target
-from threadkeep.dialects.responses import merging
+from threadkeep.dialects.responses import user_messages
 from threadkeep.dialects.responses.hidden_tool import ResponsesHiddenTool
-from threadkeep.dialects.responses.views import view_of
+from threadkeep.dialects.responses.views import read_view
 from threadkeep.items import Item
 
 endpoints: Final = Endpoints(provider="openai", turn="/responses", others=("/responses/compact",))
@@ -30,7 +30,7 @@ head_fields: Final = ("model", "instructions", "tools")
 thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None
 prompt_cache: PromptCache | None = OpenAIPromptCache(text_kind=b"input_text")
-merger: MessageMerger | None = merging
+merger: MessageMerger | None = user_messages
 compaction_headers: Final[Mapping[str, str]] = {}
 make_hidden_tool = ResponsesHiddenTool
 
@@ -49,7 +49,7 @@ def find_instructions(request: Request) -> str:
     instructions = read_value(request.fields.get("instructions", b"null"))
     if isinstance(instructions, str) and instructions:
         return instructions
-    return next((text for item in request.head if (text := view_of(read_object(item.raw) or {}).text)), "")
+    return next((text for item in request.head if (text := read_view(read_object(item.raw) or {}).text)), "")
 
 
 def is_side_request(request: Request, *, path: str) -> bool:

@@ -12,8 +12,8 @@ from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
 from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
 from threadkeep.dialects.responses import api, calls, tools, wire
-from threadkeep.dialects.responses.blanking import blanked_fields
-from threadkeep.dialects.responses.views import NAMED_BY_ID, kind_of, view_of
+from threadkeep.dialects.responses.blank_items import blank_fields
+from threadkeep.dialects.responses.views import NAMED_BY_ID, read_kind, read_view
 from threadkeep.items import Item, Role, View
 
 TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
@@ -68,7 +68,7 @@ class ResponsesDialect:
         return make_item(value, dialect=self.name)
 
     def view(self, item: Item) -> View:
-        return view_of(read_object(item.raw) or {})
+        return read_view(read_object(item.raw) or {})
 
     def canonical(self, item: Item) -> bytes:
         return encode_canonical(item.raw, _canonical_fields)
@@ -88,7 +88,7 @@ class ResponsesDialect:
     def recognises(self, item: Item) -> bool:
         fields = read_object(item.raw) or {}
         kinds = find_part_types(fields.get("content"))
-        if kind_of(fields) in OWN_TYPES or OWN_PARTS & kinds:
+        if read_kind(fields) in OWN_TYPES or OWN_PARTS & kinds:
             return True
         return not kinds and (fields.get("role") == "developer" or fields.get("type") == "message")
 
@@ -96,26 +96,26 @@ class ResponsesDialect:
         return self.parse({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 
     def replace_output(self, item: Item, text: str) -> Item | None:
-        fields = split_object(item.raw) if kind_of(read_object(item.raw) or {}) in TEXT_OUTPUTS else None
+        fields = split_object(item.raw) if read_kind(read_object(item.raw) or {}) in TEXT_OUTPUTS else None
         return None if fields is None else Item(join_object({**fields, "output": msgspec.json.encode(text)}))
 
     def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
         call = read_object(item.raw) or {}
-        return [self.parse(_aborted(kind_of(call), call_id)) for call_id in self.view(item).opens if call_id in calls]
+        return [self.parse(_aborted(read_kind(call), call_id)) for call_id in self.view(item).opens if call_id in calls]
 
     def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
         call_id, output = outputs[0]
-        form = ERASED_CALLS.get(kind_of(read_object(output.raw) or {}))
+        form = ERASED_CALLS.get(read_kind(read_object(output.raw) or {}))
         return None if form is None else self.parse({**form, "call_id": call_id})
 
     def remove_sealed(self, item: Item) -> Item | None:
-        kind = kind_of(read_object(item.raw) or {})
+        kind = read_kind(read_object(item.raw) or {})
         if kind not in SEALED:
             return item
         return None if kind == "reasoning" else self.make_user_message(UNREADABLE)
 
     def blanked(self, item: Item, text: str) -> Item | None:
-        made = blanked_fields(read_object(item.raw) or {}, text)
+        made = blank_fields(read_object(item.raw) or {}, text)
         return None if made is None else self.parse(made)
 
     def host_parts(self, item: Item) -> Item | None:
@@ -138,7 +138,7 @@ def _input_items(history: bytes) -> list[Item] | None:
 
 def _canonical_fields(fields: Json) -> Json:
     """Return an item without what clients and providers add or leave out at will."""
-    named = "call_id" not in fields and kind_of(fields) in NAMED_BY_ID
+    named = "call_id" not in fields and read_kind(fields) in NAMED_BY_ID
     kept = {name: value for name, value in fields.items() if name not in VOLATILE or (named and name == "id")}
     if kept.get("type") == "reasoning" and not kept.get("content"):
         kept.pop("content", None)

@@ -23,15 +23,15 @@ TOOLS_ITEM: Final = "additional_tools"
 PAIRED_BY: Final = {"mcp_approval_response": "approval_request_id"} | dict.fromkeys(NAMED_BY_ID, "id")
 
 
-def kind_of(fields: Json) -> str:
+def read_kind(fields: Json) -> str:
     """Return the type an item names; a role without a type makes a message."""
     kind = fields.get("type") or ("message" if "role" in fields else None)
     return kind if isinstance(kind, str) else ""
 
 
-def view_of(fields: Json) -> View:
+def read_view(fields: Json) -> View:
     """Return what is known about an item; an unknown type is `OPAQUE`."""
-    kind = kind_of(fields)
+    kind = read_kind(fields)
     if kind == "message":
         return _message(fields)
     if kind == "agent_message":
@@ -92,13 +92,13 @@ def _call(fields: Json) -> View:
         role=Role.ASSISTANT,
         text=payload if isinstance(payload, str) else render_json(payload),
         opens=_pair(fields),
-        tool=str(fields.get("name") or kind_of(fields)),
+        tool=str(fields.get("name") or read_kind(fields)),
     )
 
 
 def _output(fields: Json) -> View:
     payload = fields.get("output", fields.get("tools"))
-    told_in_parts = isinstance(payload, (str, list)) and kind_of(fields) not in TOLD_IN_FIELDS
+    told_in_parts = isinstance(payload, (str, list)) and read_kind(fields) not in TOLD_IN_FIELDS
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
@@ -110,5 +110,5 @@ def _output(fields: Json) -> View:
 
 def _pair(fields: Json) -> tuple[str, ...]:
     """Return the id that ties a call to its output: its call id, or what this type has in its place."""
-    name = fields.get("call_id") or fields.get(PAIRED_BY.get(kind_of(fields), ""))
+    name = fields.get("call_id") or fields.get(PAIRED_BY.get(read_kind(fields), ""))
     return (name,) if isinstance(name, str) and name else ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, split_list, split_object
-from threadkeep.dialects.responses.views import kind_of
+from threadkeep.dialects.responses.views import read_kind
 from threadkeep.items import Item
 
 USER_SIGN: Final = b'"user"'
@@ -26,7 +26,7 @@ def is_user_message(item: Item) -> bool:
     if USER_SIGN not in item.raw:
         return False
     fields = read_object(item.raw) or {}
-    return kind_of(fields) == "message" and fields.get("role") == "user" and isinstance(fields.get("content"), str | list)
+    return read_kind(fields) == "message" and fields.get("role") == "user" and isinstance(fields.get("content"), str | list)
 
 
 def merge_messages(items: Sequence[Item]) -> Item:

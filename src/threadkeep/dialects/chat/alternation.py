@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from threadkeep.dialects.base import SEPARATOR
-from threadkeep.dialects.chat.views import role_of
+from threadkeep.dialects.chat.views import read_role
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, split_list, split_object
 from threadkeep.items import Item
 
@@ -16,7 +16,7 @@ _BETWEEN: Final = json.dumps(SEPARATOR)[1:-1].encode()
 NOTHING: Final = frozenset({b"null", b'""', b"[]"})
 
 
-def arranged(items: Sequence[Item]) -> list[Item]:
+def merge_user_messages(items: Sequence[Item]) -> list[Item]:
     """Return `items` with every run of user messages as one; all else is untouched."""
     result: list[Item] = []
     seen = [(item, _user_fields(item)) for item in items]
@@ -31,7 +31,7 @@ def arranged(items: Sequence[Item]) -> list[Item]:
 
 def _user_fields(item: Item) -> dict[str, bytes] | None:
     """Return the fields of a user message; None for anything else, and for what cannot be taken apart."""
-    return split_object(item.raw) if role_of(item) == "user" else None
+    return split_object(item.raw) if read_role(item) == "user" else None
 
 
 def _merged(messages: list[dict[str, bytes]]) -> Item:

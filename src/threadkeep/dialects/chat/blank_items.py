@@ -8,7 +8,7 @@ from threadkeep.dialects.raw_json import Json
 EMPTY_ARGUMENTS = "{}"
 
 
-def blanked_fields(fields: Json, text: str) -> Json:
+def blank_fields(fields: Json, text: str) -> Json:
     """Return a message of the same role that makes the same calls, or answers the same one, and says nothing but `text`."""
     role = fields.get("role")
     if role in OUTPUTS:
