@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threadkeep.dialects import Reply
-from threadkeep.dialects.chat import CHAT
-from threadkeep.dialects.chat import message as message_module
+from threadkeep.dialects.chat import CHAT, replies
 from threadkeep.items import Item, ItemKind
 
 FIXTURES = Path(__file__).parent / "fixtures" / "chat"
@@ -264,14 +263,14 @@ def test_a_count_that_is_none_costs_nothing_else(count: object) -> None:
 )
 def test_a_message_beyond_the_limit_is_not_kept(piece: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     """A message without end is let go of whole; how it ended and what it cost is still told."""
-    monkeypatch.setattr(message_module, "MAX_MESSAGE_BYTES", 100)
+    monkeypatch.setattr(replies, "MAX_MESSAGE_BYTES", 100)
     stream = delta(**piece) * 4 + delta("stop", content="x") + event(id="r", choices=[], usage={"completion_tokens": 9})
     assert assembled(stream) == Reply(output_tokens=9, response_id="r", outcome="completed")
 
 
 def test_empty_calls_without_end_meet_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call costs memory even where it says nothing."""
-    monkeypatch.setattr(message_module, "MAX_MESSAGE_BYTES", 50 * message_module.CALL_BYTES)
+    monkeypatch.setattr(replies, "MAX_MESSAGE_BYTES", 50 * replies.CALL_BYTES)
     calls = [delta(tool_calls=[{"index": index}]) for index in range(60)]
     assert [len(assembled(b"".join(calls[:count]) + delta("stop")).items) for count in (50, 51, 60)] == [1, 0, 0]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from threadkeep.dialects import Reply
 from threadkeep.dialects.messages import MESSAGES
-from threadkeep.dialects.messages import stream as stream_module
+from threadkeep.dialects.messages import replies as stream_module
 from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"

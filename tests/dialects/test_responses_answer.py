@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from threadkeep.dialects import Answer, Reply
-from threadkeep.dialects.responses.answer import render_answer, render_answer_stream, render_error
-from threadkeep.dialects.responses.stream import ReplyAssembler, read_reply
+from threadkeep.dialects.responses.replies import ReplyAssembler, read_reply, render_answer, render_answer_stream, render_error
 from threadkeep.items import Item
 
 MESSAGE = (

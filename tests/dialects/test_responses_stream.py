@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from threadkeep.dialects import Reply
 from threadkeep.dialects import sse as sse_module
-from threadkeep.dialects.responses.stream import ReplyAssembler, read_reply
+from threadkeep.dialects.responses.replies import ReplyAssembler, read_reply
 from threadkeep.items import Item
 
 # Odd spacing, an escape and a character of several bytes: what a re-serialisation would not survive.

@@ -13,8 +13,7 @@ from aiohttp import ClientPayloadError, web
 from anyio.lowlevel import checkpoint
 
 from threadkeep.dialects import Answer, Reply
-from threadkeep.dialects.responses.answer import render_answer, render_answer_stream
-from threadkeep.dialects.responses.stream import ReplyAssembler
+from threadkeep.dialects.responses.replies import ReplyAssembler, render_answer, render_answer_stream
 from threadkeep.errors import StoreBusy, ThreadkeepError
 from threadkeep.gateway.conversation.request import Answered, Forward, Incoming, Refused
 from threadkeep.items import Item

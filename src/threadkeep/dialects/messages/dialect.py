@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, ERASED_NAME, Api, ModelCalls, Request, ToolCall, Tools, Wire
-from threadkeep.dialects.messages import api, calls, tools, wire
-from threadkeep.dialects.messages.alternation import alternate_roles
-from threadkeep.dialects.messages.blank_items import blank_fields
+from threadkeep.dialects.base import ABORTED, ERASED_NAME, UNREADABLE, Api, ModelCalls, Request, ToolCall, Tools, Wire
+from threadkeep.dialects.messages import api, calls, replies, tools
 from threadkeep.dialects.messages.blocks import list_blocks, read_text_field
 from threadkeep.dialects.messages.markers import remove_markers
-from threadkeep.dialects.messages.sealed import remove_sealed
+from threadkeep.dialects.messages.thinking_blocks import remove_thinking
 from threadkeep.dialects.messages.views import read_view
 from threadkeep.dialects.raw_json import (
     Json,
+    decode,
     encode_canonical,
     join_list,
     join_object,
+    make_text_part,
+    read_fields,
     read_object,
     read_value,
     split_list,
@@ -49,7 +51,7 @@ class MessagesDialect:
 
     name = "messages"
     history_field = "messages"
-    wire: Wire = wire
+    wire: Wire = replies
     api: Api = api
     calls: ModelCalls = calls
     tools: Tools = tools
@@ -174,3 +176,104 @@ def _unmarked(block: object) -> object:
 
 def _is_filler(name: str, value: object) -> bool:
     return name == "citations" and not value
+
+
+def blank_fields(fields: Json, text: str) -> Json:
+    """Return a message of the same role that makes and answers the same calls, and says nothing but `text`.
+
+    Thinking goes: it is words too, and signed for what it was.
+    """
+    blocks = list_blocks(fields.get("content")) or []
+    kept = [made for block in blocks if (made := _paired(block, text)) is not None]
+    return {"role": fields.get("role"), "content": kept or [{"type": "text", "text": text}]}
+
+
+def _paired(block: Json, text: str) -> Json | None:
+    """Return what is left of half of a call; None for any other block, and for calls of the provider's own tools."""
+    match read_text_field(block, "type"):
+        case "tool_use":
+            return {"type": "tool_use", "id": block.get("id"), "name": block.get("name"), "input": {}}
+        case "tool_result":
+            return {"type": "tool_result", "tool_use_id": block.get("tool_use_id"), "content": text}
+        case _:
+            return None
+
+
+SUMMARISED: Final = "(An earlier part of this conversation was compacted. What was told of it: {told})"
+
+
+def remove_sealed(item: Item) -> Item:
+    """Return the message without its thinking, and with the words of a compaction, if it has any, in place of the block."""
+    bare = remove_thinking(item)
+    fields = split_object(bare.raw) if b'"compaction"' in bare.raw else None
+    blocks = split_list(fields["content"]) if fields is not None and "content" in fields else None
+    if fields is None or blocks is None:
+        return bare
+    told = [_told(block) for block in blocks]
+    return bare if told == blocks else Item(join_object({**fields, "content": join_list(told)}))
+
+
+def _told(block: bytes) -> bytes:
+    fields = read_fields(block)
+    if fields is None or fields.text("type") != "compaction":
+        return block
+    told = fields.text("content")
+    return msgspec.json.encode({"type": "text", "text": SUMMARISED.format(told=told) if told else UNREADABLE})
+
+
+PLAIN_ROLES = ("user", "assistant")
+
+
+def alternate_roles(items: Sequence[Item]) -> list[Item]:
+    """Return `items` such that no two user messages, and no two of the assistant, stand in a row; others are untouched."""
+    arranged: list[Item] = []
+    for role, run in groupby(items, key=_role):
+        messages = list(run)
+        arranged.extend([_merged(messages)] if role is not None and len(messages) > 1 else messages)
+    return arranged
+
+
+class _Message(msgspec.Struct):
+    """A message as far as its place among others goes; whole content is not read for that."""
+
+    role: str
+    content: msgspec.Raw
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+def _role(item: Item) -> str | None:
+    """Return the role of a message that can be merged with its neighbours, None for any other item."""
+    if (message := decode(_MESSAGE, item.raw)) is not None:
+        is_plain = message.role in PLAIN_ROLES and bytes(memoryview(message.content)[:1]) in (b'"', b"[")
+        return message.role if is_plain else None
+    fields = split_object(item.raw)
+    if fields is None or not fields.get("content", b"").startswith((b'"', b"[")):
+        return None
+    role = read_value(fields.get("role", b"null"))
+    return role if isinstance(role, str) and role in PLAIN_ROLES else None
+
+
+def _merged(messages: Sequence[Item]) -> Item:
+    """Return one message for a run of one role; of a field that several have, the first one's stays."""
+    fields: dict[str, bytes] = {}
+    blocks: list[bytes] = []
+    for message in messages:
+        own = split_object(message.raw) or {}
+        blocks.extend(_blocks(own["content"]))
+        fields.update({name: raw for name, raw in own.items() if name not in fields})
+    results = [block for block in blocks if _is_result(block)]
+    others = [block for block in blocks if not _is_result(block)]
+    return Item(join_object({**fields, "content": join_list((*results, *others))}))
+
+
+def _blocks(content: bytes) -> list[bytes]:
+    if content.startswith(b'"'):
+        return [make_text_part(content)]
+    return split_list(content) or []
+
+
+def _is_result(block: bytes) -> bool:
+    fields = split_object(block)
+    return fields is not None and read_value(fields.get("type", b"null")) == "tool_result"

@@ -11,8 +11,7 @@ from threadkeep.dialects.base import ABORTED, ERASED_NAME, UNREADABLE, Api, Mode
 from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
 from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
-from threadkeep.dialects.responses import api, calls, tools, wire
-from threadkeep.dialects.responses.blank_items import blank_fields
+from threadkeep.dialects.responses import api, calls, replies, tools
 from threadkeep.dialects.responses.views import NAMED_BY_ID, read_kind, read_view
 from threadkeep.items import Item, Role, View
 
@@ -52,7 +51,7 @@ class ResponsesDialect:
 
     name = "responses"
     history_field = "input"
-    wire: Wire = wire
+    wire: Wire = replies
     api: Api = api
     calls: ModelCalls = calls
     tools: Tools = tools
@@ -188,3 +187,19 @@ def _aborted(kind: str, call_id: str) -> Json:
             return {"type": "apply_patch_call_output", "call_id": call_id, "status": "failed", "output": ABORTED}
         case _:
             return {"type": f"{kind}_output", "call_id": call_id, "output": ABORTED}
+
+
+# What a call carries, by its type; of other calls nothing is left, and of their outputs neither.
+CALLS: Final[dict[str, Json]] = {"function_call": {"arguments": "{}"}, "custom_tool_call": {"input": ""}}
+OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+
+
+def blank_fields(fields: Json, text: str) -> Json | None:
+    """Return an item of the same form that makes or answers the same call, or says nothing but `text`; None for any other."""
+    kind = read_kind(fields)
+    if kind == "message":
+        part = "output_text" if fields.get("role") == "assistant" else "input_text"
+        return {"type": kind, "role": fields.get("role"), "content": [{"type": part, "text": text}]}
+    if kind in CALLS:
+        return {"type": kind, "call_id": fields.get("call_id"), "name": fields.get("name"), **CALLS[kind]}
+    return {"type": kind, "call_id": fields.get("call_id"), "output": text} if kind in OUTPUTS else None

@@ -1,13 +1,21 @@
-"""An assistant's message put together from the deltas of a stream, as a client would send it back."""
+"""Answers of Chat Completions, read and written: this module is the dialect's `Wire`.
+
+The answer is hostile input: a reader never raises, keeps nothing it does not need, and does work in proportion to the
+bytes it was given. What it cannot read it skips.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from msgspec import Raw
 from msgspec.json import encode
 
-from threadkeep.dialects.raw_json import Fields, read_fields, read_item
+from threadkeep.dialects.base import Answer, Outcome, Reply
+from threadkeep.dialects.chat.calls import find_first_choice
+from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item
+from threadkeep.dialects.sse import EventReader
 from threadkeep.items import Item
 
 # An answer that never ends must not eat the machine; beyond this nothing of it is kept.
@@ -159,3 +167,146 @@ def _object_text(span: bytes) -> str:
     """Return the text of a JSON object; empty where it is none."""
     item = read_item(span)
     return item.raw.decode() if item else ""
+
+
+# How an answer ended where it did not simply end.
+FINISHES: Final[dict[str, Outcome]] = {
+    "length": "incomplete",
+    "max_tokens": "incomplete",
+    "content_filter": "incomplete",
+    "error": "failed",
+}
+DONE: Final = b"[DONE]"
+
+
+def _counted(said: Reply, usage: Fields | None) -> Reply:
+    """Return `said` with the counts of a usage object; what it leaves out or garbles stays as it was."""
+    if usage is None:
+        return said
+    details = usage.inner("prompt_tokens_details")
+    counts = (usage.count("prompt_tokens"), usage.count("completion_tokens"), details.count("cached_tokens"))
+    before = (said.input_tokens, said.output_tokens, said.cached_tokens)
+    new = [old if count is None else count for count, old in zip(counts, before, strict=True)]
+    return replace(said, input_tokens=new[0], output_tokens=new[1], cached_tokens=new[2])
+
+
+def _outcome(choice: Fields) -> Outcome | None:
+    """Return how an answer ended; None while it goes on. Servers have many words for a plain end."""
+    reason = choice.text("finish_reason")
+    return FINISHES.get(reason, "completed") if reason else None
+
+
+class ReplyAssembler:
+    """Reads a streamed answer from chunks cut anywhere; see `threadkeep.dialects.base.ReplyReader` for the contract.
+
+    Servers that imitate the API may leave `[DONE]` out. The outcome is therefore known from the finish reason on, while
+    `feed` turns true only with `[DONE]`, or with an error, after which nothing follows.
+    """
+
+    def __init__(self) -> None:
+        self._events = EventReader()
+        self._message = MessageAssembler()
+        self._said = Reply()
+        self._done = False
+
+    @property
+    def reply(self) -> Reply:
+        if self._said.outcome in ("cut", "failed") or (item := self._message.item) is None:
+            return self._said
+        return replace(self._said, items=(item,))
+
+    def feed(self, chunk: bytes) -> bool:
+        for data in self._events.feed(chunk):
+            if self._done:
+                break
+            if data.strip() == DONE:
+                self._end()
+            elif (piece := read_fields(data)) is not None:
+                self._take(piece)
+        return self._done
+
+    def _end(self) -> None:
+        self._done = True
+        if self._said.outcome == "cut" and self._message.begun:
+            self._said = replace(self._said, outcome="completed")
+
+    def _take(self, chunk: Fields) -> None:
+        if self._said.response_id is None:
+            self._said = replace(self._said, response_id=chunk.text("id") or None)
+        self._said = _counted(self._said, chunk.object("usage"))
+        if chunk.span("error") != ABSENT:
+            self._said = replace(self._said, outcome="failed")
+            self._done = True
+        elif (choice := find_first_choice(chunk)) is not None:
+            self._take_choice(choice)
+
+    def _take_choice(self, choice: Fields) -> None:
+        if (delta := choice.object("delta")) is not None:
+            self._message.take(delta)
+        self._said = _counted(self._said, choice.object("usage"))
+        if (outcome := _outcome(choice)) is not None:
+            self._said = replace(self._said, outcome=outcome)
+
+
+def read_reply(body: bytes) -> Reply:
+    """Return the reply that an answer which was not streamed carries; `cut` if it is no JSON object.
+
+    The message keeps its exact bytes.
+    """
+    answer = read_fields(body)
+    if answer is None:
+        return Reply(outcome="cut")
+    choice = find_first_choice(answer) if answer.span("error") == ABSENT else None
+    outcome = "failed" if choice is None else _outcome(choice) or "completed"
+    item = read_item(choice.span("message")) if choice is not None and outcome != "failed" else None
+    said = Reply(items=(item,) if item else (), response_id=answer.text("id"), outcome=outcome)
+    return _counted(said, answer.object("usage"))
+
+
+# No model was asked, and nothing was counted.
+NO_USAGE: Final[Json] = {
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "total_tokens": 0,
+    "prompt_tokens_details": {"cached_tokens": 0},
+    "completion_tokens_details": {"reasoning_tokens": 0},
+}
+
+
+def render_answer_stream(answer: Answer) -> bytes:
+    """Return the whole event stream of a completed answer.
+
+    The usage stands in the last chunk that has a choice: a chunk without any breaks clients that did not ask for usage.
+    """
+    chunks = [
+        _chunk(answer, delta={"role": "assistant", "content": ""}),
+        _chunk(answer, delta={"content": answer.text}),
+        _chunk(answer, delta={}, finish_reason="stop") | {"usage": NO_USAGE},
+    ]
+    # JSON as it is written here holds no line break, so one data line carries any text.
+    return b"".join(b"data: " + encode(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+
+
+def render_answer(answer: Answer) -> bytes:
+    """Return the same answer as one JSON object, for a request that asked for no stream."""
+    message: Json = {"role": "assistant", "content": answer.text, "refusal": None, "annotations": []}
+    choice: Json = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    return encode(_envelope(answer, kind="chat.completion") | {"choices": [choice], "usage": NO_USAGE})
+
+
+def render_error(status: int, code: str, message: str) -> bytes:
+    """Return the body of an answer with HTTP status `status`; clients show `message` and branch on `code`."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    return encode({"error": {"message": message, "type": kind, "param": None, "code": code}})
+
+
+def _chunk(answer: Answer, *, delta: Json, finish_reason: str | None = None) -> Json:
+    choice: Json = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+    return _envelope(answer, kind="chat.completion.chunk") | {"choices": [choice]}
+
+
+def _envelope(answer: Answer, *, kind: str) -> Json:
+    return {"id": answer.response_id, "object": kind, "created": answer.created_at, "model": answer.model}
+
+
+make_reader = ReplyAssembler

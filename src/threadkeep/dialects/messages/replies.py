@@ -1,4 +1,4 @@
-"""What a provider answered, read from the bytes of its answer while they pass by.
+"""Answers of the Messages API, read and written: this module is the dialect's `Wire`.
 
 An answer is one assistant message, put together from its blocks as a client would echo it. The answer is hostile input: a reader
 never raises, keeps no more than `MAX_REPLY_BYTES`, and does work in proportion to the bytes it was given. What it cannot read it
@@ -10,11 +10,72 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from threadkeep.dialects.base import Outcome, Reply
-from threadkeep.dialects.messages.assembly import BlockInProgress
-from threadkeep.dialects.raw_json import Fields, join_list, read_fields, read_object
+from msgspec.json import encode
+
+from threadkeep.dialects.base import Answer, Outcome, Reply
+from threadkeep.dialects.raw_json import Fields, Json, encode_value, join_list, read_fields, read_object, read_value
 from threadkeep.dialects.sse import EventReader
 from threadkeep.items import Item
+
+INPUT: Final = "partial_json"
+
+
+class BlockInProgress:
+    """A block as it started, and what was added to it since. Deltas of an unknown kind are ignored."""
+
+    def __init__(self, started: Json) -> None:
+        self._started = started
+        self._parts: dict[str, list[str]] = {}
+        self._replaced: Json = {}
+        self._citations: list[object] = []
+
+    def take(self, delta: Fields) -> None:
+        """Add one delta."""
+        match delta.text("type"):
+            case "text_delta":
+                self._grow("text", delta.text("text"))
+            case "thinking_delta":
+                self._grow("thinking", delta.text("thinking"))
+            case "input_json_delta":
+                self._grow(INPUT, delta.text("partial_json"))
+            case "compaction_delta":
+                self._grow("content", delta.text("content"))
+                self._replace("encrypted_content", delta.text("encrypted_content"))
+            case "signature_delta":
+                self._replace("signature", delta.text("signature"))
+            case "citations_delta":
+                citation = read_value(delta.span("citation"))
+                self._citations.extend([] if citation is None else [citation])
+            case _:
+                return
+
+    def finished(self) -> bytes | None:
+        """Return the block as a client would echo it; None where the input of its call cannot be read."""
+        parts = dict(self._parts)
+        arguments = "".join(parts.pop(INPUT, ()))
+        block = self._started | self._replaced
+        for field, added in parts.items():
+            before = block.get(field)
+            block[field] = "".join([before if isinstance(before, str) else "", *added])
+        if self._citations:
+            cited = block.get("citations")
+            block["citations"] = [*(cited if isinstance(cited, list) else ()), *self._citations]
+        if arguments.strip():
+            block["input"] = read_value(arguments.encode())
+            if block["input"] is None:
+                return None
+        try:
+            return encode_value(block)
+        except RecursionError:
+            return None
+
+    def _grow(self, field: str, text: str | None) -> None:
+        self._parts.setdefault(field, []).extend([] if text is None else [text])
+
+    def _replace(self, field: str, text: str | None) -> None:
+        if text is not None:
+            self._replaced[field] = text
+
 
 # Beyond this no message is put together: no model writes so much, and half a message would be a false one.
 MAX_REPLY_BYTES = 64 * 1024 * 1024
@@ -155,3 +216,74 @@ class ReplyAssembler:
     def _end(self, outcome: Outcome) -> None:
         self._said = replace(self._said, outcome=outcome)
         self._done = True
+
+
+# No model was asked, and nothing was counted.
+NO_USAGE: Final[Json] = {
+    "input_tokens": 0,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+    "output_tokens": 0,
+}
+
+# The provider's own word for each status; clients decide by it whether to try again.
+ERROR_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def render_answer_stream(answer: Answer) -> bytes:
+    """Return the whole event stream of a message with one block of text."""
+    events: list[Json] = [
+        {"type": "message_start", "message": _message(answer, content=[], stop_reason=None)},
+        {"type": "content_block_start", "index": 0, "content_block": _text("")},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": answer.text}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": NO_USAGE},
+        {"type": "message_stop"},
+    ]
+    return b"".join(_event(event) for event in events)
+
+
+def render_answer(answer: Answer) -> bytes:
+    """Return the same message as one JSON object, for a request that asked for no stream."""
+    return encode(_message(answer, content=[_text(answer.text)], stop_reason="end_turn"))
+
+
+def render_error(status: int, code: str, message: str) -> bytes:
+    """Return the body of an answer with HTTP status `status`; clients branch on its type, and may on `code`."""
+    kind = ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    return encode({"type": "error", "error": {"type": kind, "message": message, "code": code}})
+
+
+def _event(fields: Json) -> bytes:
+    # JSON as it is written here holds no line break, so one data line carries any text.
+    return b"event: " + str(fields["type"]).encode() + b"\ndata: " + encode(fields) + b"\n\n"
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _message(answer: Answer, *, content: list[Json], stop_reason: str | None) -> Json:
+    return {
+        "id": answer.message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "content": content,
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": NO_USAGE,
+    }
+
+
+make_reader = ReplyAssembler
