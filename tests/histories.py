@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.compaction.audit import audit, report
-from threadkeep.compaction.checkpoint import cut_of, lay_out
-from threadkeep.compaction.engine import ledger_of
+from threadkeep.compaction.audit import audit, make_report
+from threadkeep.compaction.checkpoint import find_cut, lay_out
+from threadkeep.compaction.draft import EXTRACTIVE
+from threadkeep.compaction.engine import read_ledger
 from threadkeep.compaction.ledger import Ledger, dump_ledger
-from threadkeep.compaction.merge import take_in
+from threadkeep.compaction.merge import merge_observed
 from threadkeep.compaction.plan import Plan, plan_cut
 from threadkeep.compaction.state_text import render_state
-from threadkeep.compaction.strategy_names import EXTRACTIVE
 from threadkeep.dialects import find_dialect
 from threadkeep.items import View, digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind
@@ -111,10 +111,10 @@ class Rollout:
     def compact(self, *, frontier_tokens: int) -> Ledger:
         """Compact with a frontier of any size, and return the new state."""
         plan = self.plan(frontier_tokens=frontier_tokens)
-        ledger = ledger_of(self.history())
-        audited = audit(plan, take_in(ledger, plan.observed))
+        ledger = read_ledger(self.history())
+        audited = audit(plan, merge_observed(ledger, plan.observed))
         state = RESPONSES.make_user_message(render_state(audited.ledger))
-        cut, covers = cut_of(plan)
+        cut, covers = find_cut(plan)
         self.compacted_at = self.tip.next - 1
         self.checkpoint = Checkpoint(
             strategy=EXTRACTIVE,
@@ -122,7 +122,7 @@ class Rollout:
             covers=covers,
             layout=lay_out(plan, state=state, dialect=RESPONSES),
             state=msgspec.Raw(dump_ledger(audited.ledger)),
-            audit=msgspec.Raw(msgspec.json.encode(report(audited, audited.ledger))),
+            audit=msgspec.Raw(msgspec.json.encode(make_report(audited, audited.ledger))),
             figures={},
         )
         return audited.ledger

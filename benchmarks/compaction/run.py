@@ -12,7 +12,7 @@ from benchmarks.compaction.growing_thread import Growing, session_turns
 from benchmarks.compaction.steps import Took, hold_by_clock, peak_bytes, plain_pass, plan_merge_audit, timed
 from benchmarks.result import Figure, Found, Target, describe_machine
 from benchmarks.samples import summarise, summarise_ratios
-from threadkeep.compaction import Ledger, ledger_of
+from threadkeep.compaction import Ledger, read_ledger
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.threads import History
 from threadkeep.tokens import estimate_item
@@ -103,7 +103,7 @@ def _measure_new(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: 
         thread.compact()
         _stretched(thread, turns, tokens=plan.new_tokens)
     size = thread.history().tokens
-    plain = _sampled(thread, ledger_of(thread.history()), rounds=plan.rounds).plain
+    plain = _sampled(thread, read_ledger(thread.history()), rounds=plan.rounds).plain
     _put(found, "new on a thread", going_on, plain, size=size)
     found.add("whole compaction there", "threadkeep", "ms", summarise([timed(thread.compact).wall_ms]), size=size)
     what = f"plan + merge + audit, {plan.new_tokens:,} new on {plan.span_tokens:,} tokens, by the clock"
@@ -112,7 +112,7 @@ def _measure_new(plan: Plan, dialect: Dialect, found: Found, *, seed: int, say: 
 
 def _timed_steps(thread: Growing) -> Took:
     history = thread.history()
-    ledger = ledger_of(history)
+    ledger = read_ledger(history)
     return timed(lambda: plan_merge_audit(history, ledger, dialect=thread.dialect, tip=thread.tip))
 
 

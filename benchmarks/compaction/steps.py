@@ -13,8 +13,8 @@ from benchmarks.result import Found
 from benchmarks.samples import summarise
 from threadkeep.compaction import Ledger
 from threadkeep.compaction.audit import Audited, audit
-from threadkeep.compaction.merge import take_in
-from threadkeep.compaction.plan import frontier_budget, plan_cut
+from threadkeep.compaction.merge import merge_observed
+from threadkeep.compaction.plan import plan_cut, size_frontier
 from threadkeep.dialects import Dialect
 from threadkeep.threads import History, Tip
 
@@ -50,9 +50,9 @@ def hold_by_clock(found: Found, what: str, took: Sequence[Took], *, at_most_ms: 
 
 def plan_merge_audit(history: History, ledger: Ledger, *, dialect: Dialect, tip: Tip) -> Audited:
     """Return the audited ledger of a compaction without a model: every step of it but the writing of the checkpoint."""
-    budget = frontier_budget(history.tokens, window_tokens=None)
+    budget = size_frontier(history.tokens, window_tokens=None)
     plan = plan_cut(history, view=dialect.view, tip=tip, frontier_tokens=budget)
-    return audit(plan, take_in(ledger, plan.observed))
+    return audit(plan, merge_observed(ledger, plan.observed))
 
 
 def plain_pass(bodies: Sequence[bytes]) -> int:

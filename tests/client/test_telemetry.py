@@ -22,8 +22,8 @@ from threadkeep.compaction.telemetry import (
     CompactionFigures,
     OpenTelemetryObserver,
     Unobserved,
-    installed_observer,
-    observed,
+    find_installed_observer,
+    observe,
 )
 from threadkeep.errors import NothingToCompact
 
@@ -103,7 +103,7 @@ def backstage() -> Iterator[Backstage]:
 
 async def test_a_compaction_is_one_span_with_its_figures(backstage: Backstage) -> None:
     """What it was asked for, what it fell back from, what it cost."""
-    with observed(backstage.observer, ATTEMPT) as watch:
+    with observe(backstage.observer, ATTEMPT) as watch:
         watch.figures = FIGURES
     (span,) = backstage.spans()
     assert (span.name, span.status.status_code) == ("threadkeep.compact", trace.StatusCode.OK)
@@ -122,7 +122,7 @@ async def test_a_compaction_is_one_span_with_its_figures(backstage: Backstage) -
 
 async def test_a_compaction_is_one_point_in_each_metric(backstage: Backstage) -> None:
     """No thread is named: a metric that grows with threads is none."""
-    with observed(backstage.observer, ATTEMPT) as watch:
+    with observe(backstage.observer, ATTEMPT) as watch:
         watch.figures = FIGURES
     assert backstage.points() == {
         "threadkeep.compaction.duration": [(LABELS, 1)],
@@ -144,7 +144,7 @@ async def test_without_a_model_nothing_of_one_is_said(backstage: Backstage) -> N
     attempt = CompactionAttempt(
         attempt_id="2", thread_id="ship-it", trigger="manual", phase="standalone_turn", strategy="extractive"
     )
-    with observed(backstage.observer, attempt) as watch:
+    with observe(backstage.observer, attempt) as watch:
         watch.figures = CompactionFigures(
             strategy="extractive", fell_back_from=None, tokens_before=9_000, tokens_after=1_200, checkpoint=None
         )
@@ -172,7 +172,7 @@ async def test_without_a_model_nothing_of_one_is_said(backstage: Backstage) -> N
 )
 async def test_a_failure_is_told_by_its_kind_and_goes_on_its_way(backstage: Backstage, error: BaseException, kind: str) -> None:
     """Its words stay here: they may quote the transcript."""
-    with pytest.raises(type(error)), observed(backstage.observer, ATTEMPT):
+    with pytest.raises(type(error)), observe(backstage.observer, ATTEMPT):
         raise error
     (span,) = backstage.spans()
     assert (span.status.status_code, span.status.description, span.events) == (trace.StatusCode.ERROR, kind, ())
@@ -189,7 +189,7 @@ async def test_spans_made_meanwhile_are_the_attempts_children_and_later_ones_are
         with tracer.start_as_current_span(name):
             pass
 
-    with observed(backstage.observer, ATTEMPT) as watch:
+    with observe(backstage.observer, ATTEMPT) as watch:
         await asyncio.to_thread(ask, "during")
         watch.figures = FIGURES
     ask("later")
@@ -206,7 +206,7 @@ async def test_attempts_at_once_are_told_apart(backstage: Backstage) -> None:
 
     async def compact(name: str, tokens: int) -> None:
         attempt = CompactionAttempt(attempt_id=name, thread_id=name, trigger="auto", phase="mid_turn", strategy="session")
-        with observed(backstage.observer, attempt) as watch:
+        with observe(backstage.observer, attempt) as watch:
             await together.wait()
             watch.figures = CompactionFigures(
                 strategy="session", fell_back_from=None, tokens_before=tokens, tokens_after=1, checkpoint=1
@@ -223,25 +223,25 @@ async def test_attempts_at_once_are_told_apart(backstage: Backstage) -> None:
 
 async def test_an_attempt_that_ends_without_figures_is_a_mistake_of_ours(backstage: Backstage) -> None:
     """It is told as a failure, never as a compaction."""
-    with pytest.raises(AssertionError), observed(backstage.observer, ATTEMPT):
+    with pytest.raises(AssertionError), observe(backstage.observer, ATTEMPT):
         pass
     assert [span.status.status_code for span in backstage.spans()] == [trace.StatusCode.ERROR]
 
 
 async def test_where_it_is_installed_it_reports_and_says_nothing_until_a_host_sets_up_an_sdk() -> None:
     """The API alone has nowhere to send anything."""
-    observer = installed_observer()
+    observer = find_installed_observer()
     assert isinstance(observer, OpenTelemetryObserver)
-    with observed(observer, ATTEMPT) as watch:
+    with observe(observer, ATTEMPT) as watch:
         watch.figures = FIGURES
     assert not trace.get_current_span().is_recording()
 
 
 async def test_with_nobody_watching_an_attempt_is_as_it_was() -> None:
     """Errors pass, values stay."""
-    with observed(Unobserved(), ATTEMPT) as watch:
+    with observe(Unobserved(), ATTEMPT) as watch:
         watch.figures = FIGURES
-    with pytest.raises(LookupError), observed(Unobserved(), ATTEMPT):
+    with pytest.raises(LookupError), observe(Unobserved(), ATTEMPT):
         raise LookupError
 
 

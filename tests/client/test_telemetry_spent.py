@@ -10,7 +10,7 @@ from tests.client.test_telemetry import ATTEMPT, FAILURE, FIGURES, LABELS, Backs
 from tests.histories import turns
 
 from threadkeep import Threadkeep
-from threadkeep.compaction.telemetry import Spent, observed
+from threadkeep.compaction.telemetry import Spent, observe
 from threadkeep.errors import StaleCheckpoint
 from threadkeep.testing.scripted_model import ScriptedModel, refuses
 from threadkeep.threads import Attempt
@@ -29,7 +29,7 @@ def sdk() -> Iterator[Backstage]:
 
 def fail(sdk: Backstage, *, spent: Spent, tried: Attempt | None = None) -> None:
     """Let an attempt fail after something was spent on it."""
-    with observed(sdk.observer, ATTEMPT) as watch:
+    with observe(sdk.observer, ATTEMPT) as watch:
         if tried is not None:
             watch.tried(tried)
         watch.spent = spent
@@ -38,7 +38,7 @@ def fail(sdk: Backstage, *, spent: Spent, tried: Attempt | None = None) -> None:
 
 async def test_a_compaction_says_what_it_cost(sdk: Backstage) -> None:
     """In dollars, on the span and as a counter of its own."""
-    with observed(sdk.observer, ATTEMPT) as watch:
+    with observe(sdk.observer, ATTEMPT) as watch:
         watch.figures = replace(FIGURES, cost_micro_usd=230_000)
     (span,) = sdk.spans()
     assert (span.attributes or {})["threadkeep.compaction.cost_usd"] == 0.23
@@ -129,7 +129,7 @@ def events(sdk: Backstage) -> list[tuple[str, dict[str, object]]]:
 
 async def test_every_strategy_that_was_tried_is_an_event_of_the_span(sdk: Backstage) -> None:
     """With its outcome, time, tokens, cache and cost; what nobody told is left out."""
-    with observed(sdk.observer, ATTEMPT) as watch:
+    with observe(sdk.observer, ATTEMPT) as watch:
         for trial in (REFUSED, UNTOLD, UNAIDED):
             watch.tried(trial)
         watch.figures = FIGURES

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
-from threadkeep.compaction.audit import Audited, Finding, audit, report
+from threadkeep.compaction.audit import Audited, Finding, audit, make_report
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.merge import take_in
+from threadkeep.compaction.merge import merge_observed
 from threadkeep.compaction.plan import Plan
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.threads import Pointer
@@ -22,7 +22,7 @@ HISTORY = [said("Build the tide table."), answered("The cause is lock_a in db-3.
 
 def taken_in(items: list[Json], *, frontier_tokens: int = 0) -> tuple[Plan, Ledger]:
     plan = Rollout(items).plan(frontier_tokens=frontier_tokens)
-    return plan, take_in(Ledger(age=1), plan.observed)
+    return plan, merge_observed(Ledger(age=1), plan.observed)
 
 
 def audited(entry: LedgerEntry) -> Audited:
@@ -145,9 +145,9 @@ def test_the_report_counts_what_was_required_kept_and_left_out() -> None:
     plan, ledger = taken_in([*HISTORY, call("b", '{"cmd":"sleep 600"}')])
     found = audit(plan, ledger)
     people = [entry.id for entry in ledger.entries if entry.speaker is Speaker.USER]
-    whole = report(found, found.ledger)
+    whole = make_report(found, found.ledger)
     assert (whole.required, whole.kept, whole.left_out) == (len(people) + 1, len(people) + 1, 0)
-    tight = report(found, replace(found.ledger, left_out=frozenset({*people[1:3], "f1"})))
+    tight = make_report(found, replace(found.ledger, left_out=frozenset({*people[1:3], "f1"})))
     assert (tight.required, tight.kept, tight.left_out) == (len(people) + 1, len(people) - 1, 2)
     assert tight.counts() == {"required": tight.required, "kept": tight.kept, "repaired": 0, "invented": 0}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.budget import StateBudget, fit, must_be_told, state_tokens
+from threadkeep.compaction.budget import StateBudget, estimate_state, fit, must_be_told
 from threadkeep.compaction.findings import Finding
 from threadkeep.compaction.journal import Journal
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
@@ -60,7 +60,7 @@ def test_with_room_for_all_nothing_is_left_out() -> None:
 def test_a_state_keeps_within_its_room_and_names_what_it_leaves_out(room: int) -> None:
     """The newest messages are whole, older ones cut to their beginning, the oldest named by their record; each appears once."""
     fitted = fit(LONG, in_view=frozenset(), room_tokens=room, budget=WIDE)
-    assert state_tokens(fitted) <= room
+    assert estimate_state(fitted) <= room
     assert fitted.entries == LONG.entries
     people = [entry for entry in LONG.entries if entry.speaker is Speaker.USER]
     fate = ["out" if e.id in fitted.left_out else "brief" if e.id in fitted.brief else "whole" for e in people[1:]]
@@ -77,7 +77,7 @@ def test_the_budget_bounds_a_state_where_the_window_has_room() -> None:
     """Six thousand tokens by default."""
     many = Ledger(entries=tuple(message(number, "Never touch that part of the harbour. " * 9) for number in range(2_000)))
     fitted = fit(many, in_view=frozenset(), room_tokens=1_000_000, budget=StateBudget())
-    assert 5_000 < state_tokens(fitted) <= 6_000
+    assert 5_000 < estimate_state(fitted) <= 6_000
 
 
 def test_each_part_has_its_share_and_what_one_leaves_goes_to_the_others() -> None:
@@ -135,7 +135,7 @@ def test_any_ledger_fits_or_only_what_must_be_told_is_left(found: tuple[LedgerEn
     objective = {entry.id for entry in found if entry.section is Section.OBJECTIVE and not entry.pinned}
     assert kept & fitted.brief <= objective
     assert fitted.left_out.isdisjoint(fitted.brief | in_view)
-    if state_tokens(fitted) > min(room, StateBudget().tokens):
+    if estimate_state(fitted) > min(room, StateBudget().tokens):
         assert {entry.id for entry in found} == kept | fitted.left_out | in_view
 
 

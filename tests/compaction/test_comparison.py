@@ -11,7 +11,9 @@ from tests.histories import RESPONSES, Rollout, environment, said, turns
 
 from threadkeep.compaction import compact
 from threadkeep.compaction import reply_operations as operations
-from threadkeep.compaction.comparison import (
+from threadkeep.compaction.engine import Outcome
+from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.report import (
     WITHDRAWN,
     Change,
     Comparison,
@@ -20,8 +22,6 @@ from threadkeep.compaction.comparison import (
     compare,
     is_withdrawn,
 )
-from threadkeep.compaction.engine import Outcome
-from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.threads import EntryKind, Pointer
 
 

@@ -9,10 +9,10 @@ from tests.histories import RESPONSES, Json, Rollout, answered, call, environmen
 from tests.strategies import histories
 
 from threadkeep.compaction import Section, Speaker, compact
-from threadkeep.compaction.checkpoint import faults
-from threadkeep.compaction.engine import Outcome, ledger_of, target_tokens
+from threadkeep.compaction.checkpoint import find_faults
+from threadkeep.compaction.engine import Outcome, parse_target, read_ledger
 from threadkeep.compaction.ledger import Ledger
-from threadkeep.compaction.plan import frontier_budget
+from threadkeep.compaction.plan import size_frontier
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import render_state
 from threadkeep.errors import BadInput, NothingToCompact
@@ -46,20 +46,20 @@ def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | Non
 )
 def test_the_frontier_is_a_tenth_within_its_bounds(full: int, window: int, budget: int) -> None:
     """2,000 tokens of a history that has four times as many; at most a tenth of the window."""
-    assert frontier_budget(full, window_tokens=window) == budget
+    assert size_frontier(full, window_tokens=window) == budget
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("8000", 8_000), ("10%", 1_000), (" 5% ", 500), ("0", 0)])
 def test_a_target_is_tokens_or_a_share(text: str, tokens: int) -> None:
     """Of ten thousand."""
-    assert target_tokens(text, of_tokens=10_000) == tokens
+    assert parse_target(text, of_tokens=10_000) == tokens
 
 
 @pytest.mark.parametrize("text", ["", "lots", "-5", "101%", "1.5%", "10 %"])
 def test_what_is_no_target_is_refused(text: str) -> None:
     """A target that cannot be understood compacts nothing."""
     with pytest.raises(BadInput):
-        target_tokens(text, of_tokens=10_000)
+        parse_target(text, of_tokens=10_000)
 
 
 def test_one_turn_with_150_calls_compacts_and_keeps_its_request() -> None:
@@ -114,7 +114,7 @@ def test_a_target_is_met(target: str) -> None:
     rollout = Rollout([item for number, each in enumerate(sayings) for item in (each, *turns(number, number, words=120)[1:])])
     outcome = run(rollout, target=target)
     assert not outcome.over_target
-    assert rollout.history().tokens == outcome.tokens_after <= target_tokens(target, of_tokens=outcome.tokens_before)
+    assert rollout.history().tokens == outcome.tokens_after <= parse_target(target, of_tokens=outcome.tokens_before)
 
 
 @settings(max_examples=40, deadline=None)
@@ -122,7 +122,7 @@ def test_a_target_is_met(target: str) -> None:
 def test_a_target_is_met_or_the_outcome_says_that_it_is_not(items: list[Json], target: str) -> None:
     """Whatever the history; and either way nothing a person said is missing from the ledger."""
     rollout = Rollout([*turns(1, 3), *items])
-    wanted = target_tokens(target, of_tokens=rollout.history().tokens)
+    wanted = parse_target(target, of_tokens=rollout.history().tokens)
     try:
         outcome = run(rollout, target=target)
     except NothingToCompact:
@@ -170,7 +170,7 @@ def test_the_window_remembers_by_its_checkpoint() -> None:
     """What the next compaction begins with is what the last one stored."""
     rollout = Rollout(turns(1, 30))
     outcome = run(rollout)
-    assert ledger_of(rollout.history()) == outcome.ledger
+    assert read_ledger(rollout.history()) == outcome.ledger
 
 
 def test_a_checkpoint_does_not_grow_with_the_bytes_it_keeps() -> None:
@@ -215,7 +215,7 @@ def test_the_validator_notices_that_the_request_is_gone() -> None:
     """The state in the user's role does not stand in for a request."""
     state = RESPONSES.view(RESPONSES.make_user_message(render_state(Ledger())))
     request = RESPONSES.view(RESPONSES.parse(said("Do it.")))
-    assert faults([request], [state]) == ["no request of a person is left"]
+    assert find_faults([request], [state]) == ["no request of a person is left"]
 
 
 def test_the_request_stands_last_where_nothing_followed_it() -> None:

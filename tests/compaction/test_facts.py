@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.dialects.samples import SAMPLES
 
-from threadkeep.compaction.changed_files import CHANGED_KEPT
 from threadkeep.compaction.facts import (
+    CHANGED_KEPT,
     COMMANDS_KEPT,
     OPEN_KEPT,
     Facts,
-    Observed,
+    ObservedItem,
     digest_turn,
     fold,
     render_facts,
 )
-from threadkeep.compaction.shell_line import read_line
+from threadkeep.compaction.shell import read_line
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.items import Item
 from threadkeep.testing.dialect_checks import DialectSamples
@@ -77,10 +77,11 @@ def said(dialect: Dialect, text: str) -> Json:
     return DIALECTS[dialect.name].person(text)
 
 
-def observed(dialect: Dialect, values: Sequence[Json]) -> list[Observed]:
+def observed(dialect: Dialect, values: Sequence[Json]) -> list[ObservedItem]:
     items = [Item(json.dumps(value).encode()) for value in values]
     return [
-        Observed(view=dialect.view(item), source=Pointer("t", number), item=item) for number, item in enumerate(items, start=1)
+        ObservedItem(view=dialect.view(item), source=Pointer("t", number), item=item)
+        for number, item in enumerate(items, start=1)
     ]
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.findings import FINDING_CHARS, GIST_CHARS, PER_ANSWER, PER_REMARK, find, gist
+from threadkeep.compaction.findings import FINDING_CHARS, GIST_CHARS, PER_ANSWER, PER_REMARK, find_findings, shorten_answer
 
 
 def found(text: str, *, concludes: bool = True) -> list[str]:
-    return [finding.text for finding in find(text, source="t#7", concludes=concludes)]
+    return [finding.text for finding in find_findings(text, source="t#7", concludes=concludes)]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def found(text: str, *, concludes: bool = True) -> list[str]:
 def test_what_an_agent_concluded_measured_or_named_is_found(sentence: str) -> None:
     """A cause, a decision, a figure, an id; marked with the record it stands in."""
     assert found(sentence) == [sentence]
-    assert [finding.source for finding in find(sentence, source="t#7", concludes=True)] == ["t#7"]
+    assert [finding.source for finding in find_findings(sentence, source="t#7", concludes=True)] == ["t#7"]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_the_gist_of_an_answer_is_its_beginning() -> None:
     """With the short sentence that decides what the rest means, without headings and code, cut at a readable length."""
     cause = "The query never ran again, because the sheet passed `initialTeam` to the cache as fresh data."
     fix = "Now `useTeamWithStats` treats it as stale."
-    assert gist(f"## Root cause\nNot yet. {cause}\n```\ncode()\n```\n- {fix}") == f"Not yet. {cause} {fix}"
-    assert gist(f"{cause} " * 9).startswith(f"{cause} {cause} ")
-    assert len(gist(f"{cause} " * 9)) <= GIST_CHARS
+    assert shorten_answer(f"## Root cause\nNot yet. {cause}\n```\ncode()\n```\n- {fix}") == f"Not yet. {cause} {fix}"
+    assert shorten_answer(f"{cause} " * 9).startswith(f"{cause} {cause} ")
+    assert len(shorten_answer(f"{cause} " * 9)) <= GIST_CHARS
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_gist_of_an_answer_is_its_beginning() -> None:
 )
 def test_the_gist_of_a_short_answer_or_a_list_is_its_beginning(answer: str, told: str) -> None:
     """And of nothing it is nothing."""
-    assert gist(answer) == told
+    assert shorten_answer(answer) == told
 
 
 @settings(max_examples=200, deadline=None)
@@ -133,5 +133,5 @@ def test_every_finding_is_the_agents_own_words(text: str, *, concludes: bool) ->
     sentences = found(text, concludes=concludes)
     flat = " ".join(text.split())
     assert len(sentences) <= (PER_ANSWER if concludes else PER_REMARK)
-    assert len(gist(text)) <= max(GIST_CHARS, FINDING_CHARS)
+    assert len(shorten_answer(text)) <= max(GIST_CHARS, FINDING_CHARS)
     assert all(sentence in flat and len(sentence) <= FINDING_CHARS for sentence in sentences)

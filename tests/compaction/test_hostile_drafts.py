@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.compaction.test_reply_properties import replies
 from tests.histories import RESPONSES, Rollout, answered, call, output, said, turns, views
 
-from threadkeep.compaction.drafting import Draft
+from threadkeep.compaction.draft import Draft
 from threadkeep.compaction.engine import Outcome, Proposal, conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, load_ledger
-from threadkeep.compaction.merge import apply, plain
+from threadkeep.compaction.merge import apply, normalise_text
 from threadkeep.compaction.operations import FROM_A_MODEL, Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.reply import parse_state
-from threadkeep.compaction.reply_operations import operations_from
+from threadkeep.compaction.reply_operations import read_operations
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import FROM_THE_AGENT, TAG, render_line
 from threadkeep.items import Item, find_orphans
@@ -97,8 +97,8 @@ def stands(before: LedgerEntry, after: Ledger, said_at: dict[Pointer, str]) -> b
         and now.section is Section.INACTIVE
         and not before.pinned
         and claim is not None
-        and len(plain(claim.text)) >= 8
-        and plain(claim.text) in plain(said_at.get(claim.source, ""))
+        and len(normalise_text(claim.text)) >= 8
+        and normalise_text(claim.text) in normalise_text(said_at.get(claim.source, ""))
         and claim.source.ordinal > max(source.ordinal for source in before.sources)
     )
 
@@ -203,7 +203,7 @@ def test_a_window_made_with_any_reply_is_whole_bounded_and_the_users(data: st.Da
     proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target=target)
     brief = proposal.brief
     parsed = parse_state(data.draw(replies(brief.ledger)))
-    stage = tuple(operations_from(parsed, ledger=brief.ledger, spoken=brief.spoken, thread_id="t"))
+    stage = tuple(read_operations(parsed, ledger=brief.ledger, spoken=brief.spoken, thread_id="t"))
     check_window(rollout, proposal, conclude(proposal, Draft(strategy="session", stages=(stage,))))
 
 

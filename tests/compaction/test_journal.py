@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
-from threadkeep.compaction.facts import Observed, fold
+from threadkeep.compaction.facts import ObservedItem, fold
 from threadkeep.compaction.findings import FINDING_CHARS, KEPT
 from threadkeep.compaction.journal import ASKED_CHARS, TURNS_KEPT, Journal, Turn, advance
 from threadkeep.compaction.speech import is_acknowledgement
@@ -20,11 +20,11 @@ CHAT = find_dialect("chat")
 EDIT = '{"cmd":"sed -i s/a/b/ src/tides.py"}'
 
 
-def observed(items: list[Json]) -> tuple[Observed, ...]:
+def observed(items: list[Json]) -> tuple[ObservedItem, ...]:
     return Rollout(items).plan(frontier_tokens=0).observed
 
 
-def begins_turn(seen: Observed) -> bool:
+def begins_turn(seen: ObservedItem) -> bool:
     return seen.view.kind is ItemKind.MESSAGE and seen.view.by_person and not is_acknowledgement(seen.view.said)
 
 
@@ -77,7 +77,7 @@ def test_what_is_said_beside_a_call_is_searched_for_findings() -> None:
         ],
     }
     view = CHAT.view(CHAT.parse(beside))
-    seen = [*observed([said("Fix it.")]), Observed(view=view, source=Pointer("t", 2))]
+    seen = [*observed([said("Fix it.")]), ObservedItem(view=view, source=Pointer("t", 2))]
     assert [finding.text for finding in advance(Journal(), seen).findings] == ["The output of run 7 changed from 344 to 345."]
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
-from threadkeep.compaction.facts import Observed
+from threadkeep.compaction.facts import ObservedItem
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from threadkeep.compaction.merge import FOCUS, SOURCES_KEPT, apply, compute_entries, take_in
+from threadkeep.compaction.merge import FOCUS, SOURCES_KEPT, apply, compute_entries, merge_observed
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.threads import Pointer
@@ -26,13 +26,13 @@ def at(ordinal: int) -> Pointer:
     return Pointer("t", ordinal)
 
 
-def observed(items: Sequence[Json]) -> tuple[Observed, ...]:
+def observed(items: Sequence[Json]) -> tuple[ObservedItem, ...]:
     return Rollout(items).plan(frontier_tokens=0).observed
 
 
 def told(*texts: str) -> Ledger:
     """A ledger in which a user said these; the objective comes first."""
-    return take_in(Ledger(age=1), observed([said(text) for text in ("Build the tide table.", *texts)]))
+    return merge_observed(Ledger(age=1), observed([said(text) for text in ("Build the tide table.", *texts)]))
 
 
 def messages(ledger: Ledger) -> list[tuple[str, tuple[int, ...]]]:
@@ -82,15 +82,15 @@ def test_the_objective_is_the_first_request_and_the_one_that_set_the_work_under_
     talk = [said("Hello!"), answered("Hello."), said("How old is this parser?"), answered("Ten years."), said("Wow.")]
     work = [said("Port it."), call("a"), output("a"), said("Test it."), call("b"), output("b")]
     both = ["How old is this parser?", "Port it."]
-    assert texts(take_in(Ledger(), observed([*talk, *work])), Section.OBJECTIVE) == both
-    assert texts(take_in(Ledger(), observed(work)), Section.OBJECTIVE) == ["Port it."]
+    assert texts(merge_observed(Ledger(), observed([*talk, *work])), Section.OBJECTIVE) == both
+    assert texts(merge_observed(Ledger(), observed(work)), Section.OBJECTIVE) == ["Port it."]
     rollout = Rollout(talk)
-    first = take_in(Ledger(), rollout.plan(frontier_tokens=0).observed)
+    first = merge_observed(Ledger(), rollout.plan(frontier_tokens=0).observed)
     assert texts(first, Section.OBJECTIVE) == ["How old is this parser?"]
     rollout.add(work[:1])
-    asked = take_in(first, rollout.plan(frontier_tokens=0).observed)
+    asked = merge_observed(first, rollout.plan(frontier_tokens=0).observed)
     rollout.add(work[1:])
-    later = take_in(asked, rollout.plan(frontier_tokens=0).observed)
+    later = merge_observed(asked, rollout.plan(frontier_tokens=0).observed)
     assert texts(later, Section.OBJECTIVE) == both
     assert texts(later) == ["Test it."]
 
@@ -100,7 +100,7 @@ def test_findings_and_work_are_computed_beside_what_people_said() -> None:
     remark = "The crash of build 7 is tracked as ERR-4471-q from now on."
     items = [said("Port it."), answered(remark), call("a"), output("a"), answered("The cause is lock_a in db-3.")]
     items += [said("Deploy."), call("b", '{"cmd":"make deploy"}')]
-    ledger = take_in(Ledger(), observed(items), focus="the deploy")
+    ledger = merge_observed(Ledger(), observed(items), focus="the deploy")
     assert [(e.text, e.speaker) for e in ledger.section(Section.ACTIVE) if e.speaker is not Speaker.USER] == [
         (remark, Speaker.AGENT)
     ]
@@ -113,10 +113,10 @@ def test_findings_and_work_are_computed_beside_what_people_said() -> None:
 def test_of_the_running_request_only_the_work_is_told() -> None:
     """It stands whole in the window; a request that was answered or broken off stands there no more."""
     edit = [call("a", '{"cmd":"touch src/a.py"}'), output("a", "Process exited with code 0")]
-    assert texts(take_in(Ledger(), observed([said("Write it."), *edit])), Section.HANDOFF) == ["done so far: changed a.py"]
-    assert texts(take_in(Ledger(), observed([said("Write it.")])), Section.HANDOFF) == []
+    assert texts(merge_observed(Ledger(), observed([said("Write it."), *edit])), Section.HANDOFF) == ["done so far: changed a.py"]
+    assert texts(merge_observed(Ledger(), observed([said("Write it.")])), Section.HANDOFF) == []
     broken_off = [said("Look at it."), said("Write it."), *edit, said("Stop.")]
-    assert texts(take_in(Ledger(), observed(broken_off)), Section.HANDOFF) == ["asked: Write it. — changed a.py"]
+    assert texts(merge_observed(Ledger(), observed(broken_off)), Section.HANDOFF) == ["asked: Write it. — changed a.py"]
 
 
 def test_a_request_that_goes_on_keeps_what_was_answered_before() -> None:
@@ -124,8 +124,8 @@ def test_a_request_that_goes_on_keeps_what_was_answered_before() -> None:
     first, second = "I cannot accept changes for you, so I ask each time.", "The sheet of team 7 loads in 40 ms now."
     items = [said("Accept all changes from now on."), answered(first), said("ok continue"), answered(second)]
     asked = "asked: Accept all changes from now on. — answered:"
-    assert texts(take_in(Ledger(), observed(items)), Section.HANDOFF) == [f"{asked} {first} — then: {second}"]
-    assert texts(take_in(Ledger(), observed(items[:3])), Section.HANDOFF) == [f"{asked} {first}"]
+    assert texts(merge_observed(Ledger(), observed(items)), Section.HANDOFF) == [f"{asked} {first} — then: {second}"]
+    assert texts(merge_observed(Ledger(), observed(items[:3])), Section.HANDOFF) == [f"{asked} {first}"]
 
 
 def test_files_are_told_by_folder_each_with_its_record() -> None:
@@ -133,7 +133,7 @@ def test_files_are_told_by_folder_each_with_its_record() -> None:
     items = [said("Write them.")]
     for number, path in enumerate(("src/a.py", "src/b.py", "docs/c.md")):
         items += [call(f"c{number}", f'{{"cmd":"touch {path}"}}'), output(f"c{number}", "Process exited with code 0")]
-    ledger = take_in(Ledger(), observed(items))
+    ledger = merge_observed(Ledger(), observed(items))
     assert texts(ledger, Section.EVIDENCE) == ["changed in src/: a.py #2, b.py #4", "changed docs/c.md"]
 
 
@@ -142,9 +142,9 @@ def test_files_are_told_by_folder_each_with_its_record() -> None:
 def test_taking_in_the_same_items_again_changes_nothing(items: list[Json]) -> None:
     """In one go or in two, and as often as one likes."""
     seen = observed(items)
-    once = take_in(Ledger(), seen)
-    assert take_in(once, seen) == once
-    assert take_in(once, ()) == once
+    once = merge_observed(Ledger(), seen)
+    assert merge_observed(once, seen) == once
+    assert merge_observed(once, ()) == once
 
 
 @settings(max_examples=60, deadline=None)
@@ -153,7 +153,7 @@ def test_every_message_of_a_person_is_in_the_ledger_once_and_in_order(items: lis
     """Whole, or with its pasted blocks shortened, however often the thread was compacted in between."""
     seen = observed(items)
     middle = data.draw(st.integers(0, len(seen)))
-    ledger = take_in(take_in(Ledger(), seen[:middle]), seen[middle:])
+    ledger = merge_observed(merge_observed(Ledger(), seen[:middle]), seen[middle:])
     spoken = [each for each in seen if each.view.by_person and not is_acknowledgement(each.view.said)]
     told_at = {source: e for e in ledger.entries if e.speaker is Speaker.USER for source in e.sources}
     for each in spoken:
@@ -165,13 +165,13 @@ def test_every_message_of_a_person_is_in_the_ledger_once_and_in_order(items: lis
 
 def test_a_pinned_line_keeps_its_id_from_what_is_computed_anew() -> None:
     """No other entry takes it, and the pinned words are not told twice."""
-    ledger = take_in(Ledger(), observed([said("Go."), answered("The cause is lock_a in db-3.")]))
+    ledger = merge_observed(Ledger(), observed([said("Go."), answered("The cause is lock_a in db-3.")]))
     [old] = [e for e in ledger.entries if e.speaker is Speaker.AGENT]
     pinned = replace(old, text="An older line.", pinned=True)
-    after = take_in(Ledger(entries=(pinned,), journal=ledger.journal), ())
+    after = merge_observed(Ledger(entries=(pinned,), journal=ledger.journal), ())
     assert [e.text for e in after.entries if e.speaker is Speaker.AGENT] == ["An older line.", old.text]
     assert len({e.id for e in after.entries}) == len(after.entries)
-    again = take_in(ledger.with_entry(replace(old, pinned=True)), ())
+    again = merge_observed(ledger.with_entry(replace(old, pinned=True)), ())
     assert [e.text for e in again.entries].count(old.text) == 1
 
 
@@ -271,7 +271,7 @@ def test_what_no_operation_mentions_is_retained() -> None:
 
 def test_a_stored_ledger_is_the_ledger() -> None:
     """Every field survives the checkpoint, the journal with it."""
-    ledger = take_in(Ledger(age=2), observed([*turns(1, 4), said(PORT), said(LATER)]))
+    ledger = merge_observed(Ledger(age=2), observed([*turns(1, 4), said(PORT), said(LATER)]))
     number = next(e.id for e in ledger.entries if e.text == PORT)
     by = next(e.sources[-1] for e in ledger.entries if e.text == LATER)
     state = apply(ledger, [Retire(entry_id=number, by=by, quote=LATER)], spoken={by: LATER})

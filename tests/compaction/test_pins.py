@@ -12,12 +12,12 @@ from tests.compaction.test_hostile_drafts import LATER, ledgers, operations, rol
 from tests.histories import RESPONSES, Rollout, answered, said
 
 from threadkeep.compaction.budget import StateBudget, fit
-from threadkeep.compaction.drafting import Draft
+from threadkeep.compaction.draft import Draft
 from threadkeep.compaction.engine import conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from threadkeep.compaction.merge import apply, take_in
+from threadkeep.compaction.merge import apply, merge_observed
 from threadkeep.compaction.operations import Operation
-from threadkeep.compaction.remarks import with_remarks, words_of
+from threadkeep.compaction.remarks import apply_remarks, get_words
 from threadkeep.compaction.state_text import render_line, render_state
 from threadkeep.threads import Checkpoint, PinBody, Pointer, Remark, RemarkBody, SaidBody, UnpinBody
 
@@ -27,7 +27,7 @@ def remark(body: RemarkBody, *, at: int = 500, seen: Checkpoint | None = None) -
 
 
 def pin(entry: LedgerEntry) -> Remark:
-    return remark(PinBody(entry=entry.id, words=words_of(entry)))
+    return remark(PinBody(entry=entry.id, words=get_words(entry)))
 
 
 def entry(number: str, text: str, *, section: Section = Section.ACTIVE, speaker: Speaker = Speaker.USER) -> LedgerEntry:
@@ -47,13 +47,13 @@ def test_a_pinned_entry_never_disappears(
     data: st.DataObject, ledger: Ledger, drafts: list[list[Operation]], said_at: dict[Pointer, str], room: int
 ) -> None:
     """Whatever drafts say, in any number of compactions and within any room: the same id, words, place and pin, in the state."""
-    ledger = take_in(ledger, WORK)
+    ledger = merge_observed(ledger, WORK)
     chosen = data.draw(st.lists(st.sampled_from(ledger.entries), min_size=1, max_size=3, unique_by=lambda each: each.id))
-    state = with_remarks(ledger, [pin(each) for each in chosen])
+    state = apply_remarks(ledger, [pin(each) for each in chosen])
     held = [each for each in state.entries if each.pinned]
     assert {each.id for each in chosen} <= {each.id for each in held}
     for draft in drafts:
-        state = take_in(apply(state, draft, spoken=said_at), WORK)
+        state = merge_observed(apply(state, draft, spoken=said_at), WORK)
         state = load_ledger(dump_ledger(fit(state, in_view=frozenset(), room_tokens=room, budget=StateBudget())))
         assert [state.find(each.id) for each in held] == held
         lines = render_state(state).split("\n")
@@ -95,7 +95,7 @@ def test_a_note_is_a_users_statement_told_as_it_was_written() -> None:
     """One entry with the note as its source; the same note again is the same entry."""
     ledger = Ledger(entries=(entry("1", "Never push to main."),), next_number=2)
     note = SaidBody(text="Never push to main. The release is on Friday.")
-    told = with_remarks(ledger, [remark(note), remark(note, at=510)])
+    told = apply_remarks(ledger, [remark(note), remark(note, at=510)])
     assert format_share(told) == [
         ("1", "Never push to main.", Section.ACTIVE, False),
         ("2", "Never push to main. The release is on Friday.", Section.ACTIVE, False),
@@ -107,7 +107,7 @@ def test_a_note_is_a_users_statement_told_as_it_was_written() -> None:
 def test_a_note_overrules_nothing_by_itself() -> None:
     """It stands beside what it may change, as the later words."""
     port = entry("1", "Use port 8080 for staging.")
-    told = with_remarks(Ledger(entries=(port,), next_number=2), [remark(SaidBody(text=LATER[0]))])
+    told = apply_remarks(Ledger(entries=(port,), next_number=2), [remark(SaidBody(text=LATER[0]))])
     assert told.entries[0] == port
     assert format_share(told)[1] == ("2", LATER[0], Section.ACTIVE, False)
 
@@ -116,7 +116,7 @@ def test_what_an_agent_notes_is_a_models_statement() -> None:
     """It speaks for nobody, changes nothing a user said, and cannot pin itself."""
     port = entry("1", "Use port 8080 for staging.")
     ledger = Ledger(entries=(port,), next_number=2)
-    told = with_remarks(ledger, [remark(SaidBody(text=LATER[0], pinned=True, by_agent=True))])
+    told = apply_remarks(ledger, [remark(SaidBody(text=LATER[0], pinned=True, by_agent=True))])
     assert told.entries[0] == port
     assert [(each.text, each.speaker, each.pinned) for each in told.entries[1:]] == [(LATER[0], Speaker.MODEL, False)]
 
@@ -127,15 +127,15 @@ def test_notes_are_weighed_the_same_together_and_one_by_one() -> None:
     remarks = [remark(SaidBody(text=text), at=500 + number) for number, text in enumerate(texts)]
     one_by_one = Ledger()
     for each in remarks:
-        one_by_one = with_remarks(one_by_one, [each])
-    assert with_remarks(Ledger(), remarks) == one_by_one
+        one_by_one = apply_remarks(one_by_one, [each])
+    assert apply_remarks(Ledger(), remarks) == one_by_one
     assert len(one_by_one.entries) == 3
 
 
 def test_a_noted_paste_is_kept_whole() -> None:
     """In a message pasted lines are shortened; who notes them down wants the lines."""
     config = "\n".join(f"    server_{number} = {{ host = '10.0.0.{number}', port = 80{number} }}" for number in range(6))
-    told = with_remarks(Ledger(), [remark(SaidBody(text=f"The fleet:\n{config}", pinned=True))])
+    told = apply_remarks(Ledger(), [remark(SaidBody(text=f"The fleet:\n{config}", pinned=True))])
     assert format_share(told) == [("1", f"The fleet:\n{config}", Section.ACTIVE, True)]
 
 
@@ -143,7 +143,7 @@ def test_a_pin_follows_the_words_where_numbers_mean_something_else() -> None:
     """Another line of checkpoints gives the number to another entry; the pin is about what was said."""
     meant = entry("7", "Never push to main.")
     ledger = Ledger(entries=(entry("7", "Use tabs."), entry("9", "Never push to main.")), next_number=10)
-    assert [each.id for each in with_remarks(ledger, [pin(meant)]).entries if each.pinned] == ["9"]
+    assert [each.id for each in apply_remarks(ledger, [pin(meant)]).entries if each.pinned] == ["9"]
 
 
 def test_a_pin_brings_back_what_only_an_undone_checkpoint_held() -> None:
@@ -151,21 +151,21 @@ def test_a_pin_brings_back_what_only_an_undone_checkpoint_held() -> None:
     meant = entry("4", "Module_4 works.", speaker=Speaker.MODEL)
     state = msgspec.Raw(dump_ledger(Ledger(entries=(meant,), next_number=5)))
     seen = Checkpoint(strategy="session", cut=0, covers=0, layout=[], state=state, audit=msgspec.Raw(b"{}"), figures={})
-    body = PinBody(entry="4", words=words_of(meant))
-    told = with_remarks(Ledger(age=3), [remark(body, seen=seen)])
+    body = PinBody(entry="4", words=get_words(meant))
+    told = apply_remarks(Ledger(age=3), [remark(body, seen=seen)])
     assert told.entries == (replace(meant, id="1", born=3, pinned=True),)
-    assert with_remarks(Ledger(), [remark(body)]) == Ledger()
+    assert apply_remarks(Ledger(), [remark(body)]) == Ledger()
 
 
 def test_an_unpinned_entry_is_like_any_other() -> None:
     """A line about the work stays until the records no longer bear it out; nothing takes its id while it is pinned."""
     old = entry("h1", "last error: make: it burns", section=Section.HANDOFF, speaker=Speaker.COMPUTED)
-    ledger = with_remarks(Ledger(entries=(old,)), [pin(old)])
-    held = take_in(ledger, WORK)
+    ledger = apply_remarks(Ledger(entries=(old,)), [pin(old)])
+    held = merge_observed(ledger, WORK)
     assert [each.text for each in held.section(Section.HANDOFF)] == [
         old.text,
         "asked: Fix it. — answered: The cause is lock_a in db-3.",
     ]
     assert len({each.id for each in held.entries}) == len(held.entries)
-    free = with_remarks(held, [remark(UnpinBody(entry="h1", words=words_of(old)))])
-    assert old.text not in [each.text for each in take_in(free, WORK).entries]
+    free = apply_remarks(held, [remark(UnpinBody(entry="h1", words=get_words(old)))])
+    assert old.text not in [each.text for each in merge_observed(free, WORK).entries]

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.merge import plain
+from threadkeep.compaction.merge import normalise_text
 from threadkeep.compaction.operations import FROM_A_MODEL
 from threadkeep.compaction.reply import ENTRIES_READ, ENTRY_CHARS, ParsedEntry, ParsedState, Verb, names_an_entry, parse_state
+from threadkeep.compaction.reply_checks import clean_text
 from threadkeep.compaction.state_text import TAG, neutralise, render_state
-from threadkeep.compaction.usable import cleaned
 from threadkeep.threads import Pointer
 
 MEGABYTE = 1_000_000
@@ -267,8 +267,8 @@ def test_no_text_in_a_ledger_can_forge_an_entry_when_it_is_copied(ledger: Ledger
     expected = [entry for entry in ledger.entries if not names_an_entry(neutralise(entry.text))]
     for entry in expected:
         (read,) = [read for read in state.sections[entry.section] if read.ids[0] == entry.id]
-        told = plain(cleaned(neutralise(entry.text)))
-        assert read.verb is not None or read.claim or plain(read.text) in told
+        told = normalise_text(clean_text(neutralise(entry.text)))
+        assert read.verb is not None or read.claim or normalise_text(read.text) in told
     assert sum(map(len, state.sections.values())) == len(ledger.entries)
 
 

@@ -11,8 +11,8 @@ from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import apply
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.reply import parse_state
-from threadkeep.compaction.reply_operations import ROOM, operations_from
-from threadkeep.compaction.session import find_unknown
+from threadkeep.compaction.reply_operations import ROOM, read_operations
+from threadkeep.compaction.session import find_unknown_operations
 from threadkeep.compaction.state_text import render_state
 from threadkeep.threads import Pointer
 
@@ -50,7 +50,7 @@ WHOLE = f"{CORRECTED} of port 8080 for staging."
 
 
 def operations(reply: str, *, ledger: Ledger = LEDGER) -> list[Operation]:
-    return operations_from(parse_state(reply), ledger=ledger, spoken=SPOKEN, thread_id="t", records=RECORDS)
+    return read_operations(parse_state(reply), ledger=ledger, spoken=SPOKEN, thread_id="t", records=RECORDS)
 
 
 def written(operation: Operation) -> str:
@@ -243,8 +243,8 @@ def test_an_operation_on_an_entry_there_is_none_of_comes_to_nothing(section: str
     """It is flagged, and its words are not shown as if somebody had said them."""
     names = {"objective": "Objective", "active": "Active Memory", "inactive": "Inactive Changes", "handoff": "Current Handoff"}
     parsed = parse_state(f"{names.get(section, 'Evidence Pointers')}:\n- {bullet}\n- retain | [4]")
-    assert operations_from(parsed, ledger=LEDGER, spoken=SPOKEN, thread_id="t", records=RECORDS) == []
-    assert len(find_unknown(parsed, LEDGER)) == 1
+    assert read_operations(parsed, ledger=LEDGER, spoken=SPOKEN, thread_id="t", records=RECORDS) == []
+    assert len(find_unknown_operations(parsed, LEDGER)) == 1
 
 
 def test_a_retain_outweighs_a_withdrawal_in_the_same_reply() -> None:
@@ -276,13 +276,13 @@ def test_the_handoff_is_replaced_by_a_whole_reply_and_never_by_a_torn_one() -> N
 def test_a_pointer_is_taken_over_only_where_it_resolves() -> None:
     """Any other gives way to the newest record there is."""
     parsed = parse_state("Evidence Pointers:\n- a.py (#17)\n- b.py (#12)\n- c.py (#777, #20)")
-    found = operations_from(parsed, ledger=LEDGER, spoken=SPOKEN, thread_id="t")
+    found = read_operations(parsed, ledger=LEDGER, spoken=SPOKEN, thread_id="t")
     assert [written(operation) for operation in found] == [
         "add evidence #22: a.py",
         "add evidence #12: b.py",
         "add evidence #20: c.py",
     ]
-    (first,) = operations_from(parse_state("Objective: Ship it."), ledger=Ledger(), spoken={}, thread_id="new")
+    (first,) = read_operations(parse_state("Objective: Ship it."), ledger=Ledger(), spoken={}, thread_id="new")
     assert first == Add(section=Section.OBJECTIVE, text="Ship it.", source=Pointer("new", 0))
 
 

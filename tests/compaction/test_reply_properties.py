@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from threadkeep.compaction.merge import OWN_RETIRED_KEPT, apply, plain
+from threadkeep.compaction.merge import OWN_RETIRED_KEPT, apply, normalise_text
 from threadkeep.compaction.reply import ENTRY_CHARS, parse_state
-from threadkeep.compaction.reply_operations import ROOM, operations_from
+from threadkeep.compaction.reply_operations import ROOM, read_operations
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
 from threadkeep.threads import Pointer
 
@@ -112,7 +112,7 @@ def test_no_reply_takes_a_users_words_out_of_force_without_a_later_user(data: st
     ledger = data.draw(ledgers())
     spoken = data.draw(messages)
     reply = data.draw(replies(ledger))
-    after = apply(ledger, operations_from(parse_state(reply), ledger=ledger, spoken=spoken, thread_id="t"), spoken=spoken)
+    after = apply(ledger, read_operations(parse_state(reply), ledger=ledger, spoken=spoken, thread_id="t"), spoken=spoken)
     for entry in ledger.entries:
         if entry.speaker is Speaker.MODEL and not entry.pinned:
             continue
@@ -122,7 +122,7 @@ def test_no_reply_takes_a_users_words_out_of_force_without_a_later_user(data: st
         if kept.section is not entry.section:
             assert (entry.speaker, entry.section, entry.pinned) == (Speaker.USER, Section.ACTIVE, False)
             assert kept.claim is not None
-            assert plain(kept.claim.text) in plain(spoken[kept.claim.source])
+            assert normalise_text(kept.claim.text) in normalise_text(spoken[kept.claim.source])
             assert kept.claim.source.ordinal > entry.sources[0].ordinal
 
 
@@ -136,7 +136,7 @@ def test_no_reply_speaks_for_a_user_or_floods_the_ledger(data: st.DataObject) ->
     state = ledger
     for _ in range(3):
         reply = data.draw(replies(state))
-        operations = operations_from(parse_state(reply), ledger=state, spoken=spoken, thread_id="t")
+        operations = read_operations(parse_state(reply), ledger=state, spoken=spoken, thread_id="t")
         state = apply(state, operations, spoken=spoken)
     known = {entry.id for entry in ledger.entries}
     assert all(entry.speaker is Speaker.MODEL for entry in state.entries if entry.id not in known)
@@ -154,5 +154,5 @@ def test_a_reply_that_retains_everything_changes_nothing(ledger: Ledger, spoken:
     ids = [entry.id for entry in ledger.entries if entry.speaker is not Speaker.COMPUTED]
     named = f"<{TAG}>\nActive Memory:\n" + "\n".join(f"- retain | [{number}]" for number in ids) + f"\n</{TAG}>"
     for reply in (render_state(ledger), named):
-        operations = operations_from(parse_state(reply), ledger=ledger, spoken=spoken, thread_id="t")
+        operations = read_operations(parse_state(reply), ledger=ledger, spoken=spoken, thread_id="t")
         assert apply(ledger, operations, spoken=spoken).entries == ledger.entries

@@ -7,7 +7,7 @@ from tests.histories import RESPONSES, Rollout, answered, said, turns, views
 
 from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
 from threadkeep.compaction.ledger import Speaker
-from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.secrets import mask_secrets
 
 SECRETS = [
     "sk-" + "a1B2" * 8,
@@ -28,13 +28,13 @@ def test_a_credential_is_masked_in_the_state_and_behind_it(secret: str, user_tok
     rollout.checkpoint, rollout.compacted_at = outcome.checkpoint, rollout.tip.next - 1
     shown = "\n".join(view.text for view in views(rollout.history()))
     assert secret not in shown
-    assert f"Use {masked(secret)} for staging." in shown
+    assert f"Use {mask_secrets(secret)} for staging." in shown
     assert f"Use {secret} for staging." in [entry.text for entry in outcome.ledger.entries if entry.speaker is Speaker.USER]
 
 
 def test_a_password_in_a_url_is_masked_and_its_host_is_not() -> None:
     """What the work needs to know stays readable."""
-    text = masked("postgresql://admin:hunter2secret@db.example/main")
+    text = mask_secrets("postgresql://admin:hunter2secret@db.example/main")
     assert "hunter2secret" not in text
     assert text.endswith("@db.example/main")
 
@@ -42,9 +42,9 @@ def test_a_password_in_a_url_is_masked_and_its_host_is_not() -> None:
 @pytest.mark.parametrize("named", ["the password is {}", "Password: {}", "api key = '{}'", "its passphrase is `{}`, keep it"])
 def test_what_is_called_a_password_is_masked(named: str) -> None:
     """Whatever it looks like, as long as it has a figure in it; masking it again changes nothing."""
-    text = masked(named.format("hunter2-Very-Secret"))
+    text = mask_secrets(named.format("hunter2-Very-Secret"))
     assert text == named.format("hunt…[secret, 19 characters]")
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 ORDINARY = [
@@ -59,4 +59,4 @@ ORDINARY = [
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_words_are_left_alone(text: str) -> None:
     """A mask on what is no secret would hide a rule."""
-    assert masked(text) == text
+    assert mask_secrets(text) == text

@@ -15,7 +15,7 @@ from tests.histories import RESPONSES, Rollout, answered, call, environment, out
 
 from threadkeep.compaction import compact
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
-from threadkeep.compaction.plan import frontier_budget
+from threadkeep.compaction.plan import size_frontier
 from threadkeep.compaction.reply import parse_state
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
 from threadkeep.dialects.base import STATE_OPENING
@@ -146,7 +146,7 @@ def test_7_how_far_the_tail_reaches_is_decided_by_budget_and_structure_in_any_la
 )
 def test_8_the_budget_of_the_frontier(full: int, window: int, budget: int) -> None:
     """A tenth of what there is, at least 2,000, at most a tenth of the window."""
-    assert frontier_budget(full, window_tokens=window) == budget
+    assert size_frontier(full, window_tokens=window) == budget
 
 
 def test_9_what_is_kept_keeps_its_bytes() -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, Rollout, answered, call, environment, output, said, turns
 
 from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
-from threadkeep.compaction.plan import Seen
-from threadkeep.compaction.worth import Worth, foreseen, growth_of, worth_of
+from threadkeep.compaction.plan import Position
+from threadkeep.compaction.worth import Worth, compute_worth, foresee_worth, measure_request_growth
 from threadkeep.items import Item
 from threadkeep.tokens import estimate_item
 
@@ -25,7 +25,7 @@ def test_what_both_windows_begin_with_is_not_read_anew() -> None:
     told = [said("Rules."), answered("A long answer. " * 50), said("The state."), said("Go on.")]
     head, old, new, last = (RESPONSES.parse(item) for item in told)
     expected = Worth(sheds=size(old) - size(new), rebills=size(new, last))
-    assert worth_of([head, old, last], [head, new, last]) == expected
+    assert compute_worth([head, old, last], [head, new, last]) == expected
 
 
 def test_what_sheds_more_than_there_is_room_is_prepared_whatever_it_costs() -> None:
@@ -66,16 +66,16 @@ def test_shedding_more_never_makes_waiting_cheaper(sheds: int, rebills: int, roo
         assert not Worth(sheds=sheds + 1_000, rebills=rebills).waiting_is_cheaper(room_tokens=room, growth_tokens=growth)
 
 
-def shown(history: list[Json]) -> list[Seen]:
-    return [Seen(entry=entry, view=RESPONSES.view(entry.item)) for entry in Rollout(history).history().entries]
+def shown(history: list[Json]) -> list[Position]:
+    return [Position(entry=entry, view=RESPONSES.view(entry.item)) for entry in Rollout(history).history().entries]
 
 
 def test_a_request_adds_what_came_since_the_last_answer_and_its_own() -> None:
     """The middle of three: a long question is no measure for those after it."""
     history = [said("Read this. " + "word " * 400), answered("Done."), said("And?"), call("c"), output("c"), answered("Fine.")]
     sizes = [size(RESPONSES.parse(item)) for item in history]
-    assert growth_of(shown(history)) == sorted([sum(sizes[:2]), sum(sizes[2:4]), sum(sizes[4:])])[1]
-    assert growth_of(shown([said("Nobody answered yet.")])) == 0
+    assert measure_request_growth(shown(history)) == sorted([sum(sizes[:2]), sum(sizes[2:4]), sum(sizes[4:])])[1]
+    assert measure_request_growth(shown([said("Nobody answered yet.")])) == 0
 
 
 @pytest.mark.parametrize("compactions", [0, 1, 3])
@@ -87,7 +87,7 @@ def test_what_a_plan_foresees_is_about_what_comes_of_it(compactions: int) -> Non
         rollout.add(turns(30 * number + 1, 30 * number + 30))
     proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, window_tokens=10_000)
     found = conclude(proposal, EXTRACTIVE).worth
-    told = foreseen(proposal.brief, quoted_tokens=proposal.quoted_tokens, draft_price=0.1)
+    told = foresee_worth(proposal.brief, quoted_tokens=proposal.quoted_tokens, draft_price=0.1)
     margin = proposal.tokens_before // 10
     assert abs(told.sheds - found.sheds) < margin
     assert abs(told.rebills - found.rebills) < margin

@@ -10,7 +10,7 @@ from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
 from threadkeep.compaction.handoff import SUMMARY_TOKENS
-from threadkeep.compaction.instructions import LEAST_ASKED_TOKENS, asked_tokens
+from threadkeep.compaction.instructions import LEAST_ASKED_TOKENS, choose_answer_tokens
 from threadkeep.compaction.session import BLOCK_TOKENS
 from threadkeep.testing.scripted_model import ScriptedModel, says
 
@@ -34,4 +34,4 @@ async def test_a_short_window_asks_for_a_draft_clearly_shorter_than_itself(tk: T
 @pytest.mark.parametrize("most", [BLOCK_TOKENS, SUMMARY_TOKENS])
 def test_a_large_window_asks_for_no_more_than_a_strategy_ever_does(most: int) -> None:
     """A million tokens are told in as many as two hundred thousand are."""
-    assert [asked_tokens(window, most=most) for window in (0, 200_000, 1_000_000)] == [LEAST_ASKED_TOKENS, most, most]
+    assert [choose_answer_tokens(window, most=most) for window in (0, 200_000, 1_000_000)] == [LEAST_ASKED_TOKENS, most, most]

@@ -12,9 +12,9 @@ from tests.drafting.replies import SUMMARY, block
 from tests.parity.vocabulary import STATE, Speech, of_kind, play, seen, turn, turns
 
 from threadkeep import Config, Head, Thread, Threadkeep
-from threadkeep.compaction.asking import request_tokens
-from threadkeep.compaction.order import Order, Patience
-from threadkeep.compaction.strategies import ladder
+from threadkeep.compaction.draft_requests import estimate_request
+from threadkeep.compaction.order import Order, RetryPolicy
+from threadkeep.compaction.strategies import order_strategies
 from threadkeep.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import (
@@ -59,24 +59,24 @@ async def checkpoint(thread: Thread) -> Checkpoint:
 def impatient(tk: Threadkeep) -> None:
     """Let no test wait between attempts."""
     backend = tk.backend
-    policy = replace(backend.policy, patience=Patience(attempts=3, sleep=at_once))
+    policy = replace(backend.policy, patience=RetryPolicy(attempts=3, sleep=at_once))
     object.__setattr__(backend, "policy", policy)
 
 
 def test_every_ladder_ends_without_a_model() -> None:
     """Whatever is asked for, the last rung needs nobody."""
-    assert ladder("remote", model=True) == ("remote", "session", "extractive")
-    assert ladder("session", model=True) == ("session", "extractive")
-    assert ladder("handoff", model=True) == ("handoff", "extractive")
-    assert ladder("extractive", model=True) == ("extractive",)
-    assert ladder(None, model=True) == ladder("default", model=True) == ("session", "extractive")
-    assert ladder(None, model=False) == ("extractive",)
+    assert order_strategies("remote", model=True) == ("remote", "session", "extractive")
+    assert order_strategies("session", model=True) == ("session", "extractive")
+    assert order_strategies("handoff", model=True) == ("handoff", "extractive")
+    assert order_strategies("extractive", model=True) == ("extractive",)
+    assert order_strategies(None, model=True) == order_strategies("default", model=True) == ("session", "extractive")
+    assert order_strategies(None, model=False) == ("extractive",)
 
 
 def test_an_unknown_strategy_is_named() -> None:
     """The error says which there are."""
     with pytest.raises(UnknownStrategy, match="default, session, handoff, remote, extractive"):
-        ladder("magic", model=True)
+        order_strategies("magic", model=True)
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff"])
@@ -209,7 +209,7 @@ async def test_a_provider_that_says_too_large_is_believed_once(tk: Threadkeep, s
         report = await thread.compact(strategy="session", model=model, head=Head())
     assert report.strategy == "session"
     assert [len(request.items) for request in model.requests[1:]] == [1]
-    assert all(request_tokens(request) < 4_000 for request in model.requests[1:])
+    assert all(estimate_request(request) < 4_000 for request in model.requests[1:])
 
 
 async def test_overflows_are_bounded_by_a_small_constant(tk: Threadkeep, speech: Speech) -> None:
@@ -219,7 +219,7 @@ async def test_overflows_are_bounded_by_a_small_constant(tk: Threadkeep, speech:
     async with ScriptedModel([Overflows()] * 3, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model, head=Head())
     assert [attempt.outcome for attempt in report.attempts] == ["model_overflow", "taken"]
-    sizes = [request_tokens(request) for request in model.requests]
+    sizes = [estimate_request(request) for request in model.requests]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[2] < sizes[0] // 2
 

@@ -9,12 +9,12 @@ from tests.compaction.test_hostile_drafts import PLANTED, rollout_with_a_trap
 from tests.compaction.test_reply_properties import replies
 from tests.histories import RESPONSES
 
-from threadkeep.compaction.drafting import Draft
+from threadkeep.compaction.draft import Draft
 from threadkeep.compaction.engine import EXTRACTIVE, Outcome, Proposal, conclude, propose
 from threadkeep.compaction.ledger import BINDING, LedgerEntry, Section, Speaker
 from threadkeep.compaction.operations import FROM_A_MODEL
 from threadkeep.compaction.reply import parse_state
-from threadkeep.compaction.reply_operations import operations_from
+from threadkeep.compaction.reply_operations import read_operations
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_line, render_state
 
 TARGETS = (None, "40%", "15%", "5%")
@@ -35,7 +35,7 @@ def proposed(target: str | None) -> Proposal:
 def drafted(proposal: Proposal, reply: str) -> Outcome:
     """Return the window that a model's reply comes to."""
     brief = proposal.brief
-    stage = operations_from(parse_state(reply), ledger=brief.ledger, spoken=brief.spoken, thread_id="t")
+    stage = read_operations(parse_state(reply), ledger=brief.ledger, spoken=brief.spoken, thread_id="t")
     return conclude(proposal, Draft(strategy="session", stages=(tuple(stage),)))
 
 

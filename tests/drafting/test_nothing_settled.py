@@ -9,8 +9,8 @@ from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
 from threadkeep.compaction import handoff, session
-from threadkeep.compaction.asking import NotAsked
-from threadkeep.compaction.drafting import Brief, Draft, Voice
+from threadkeep.compaction.draft import Brief, Draft, Summariser
+from threadkeep.compaction.draft_requests import NotAsked
 from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.plan import Plan
 from threadkeep.dialects import find_dialect
@@ -38,7 +38,7 @@ async def test_a_hand_off_goes_on_from_the_summary_before_it(tk: Threadkeep, spe
 
 
 @pytest.mark.parametrize("draft", [session.draft, handoff.draft], ids=["session", "handoff"])
-async def test_nothing_to_tell_is_nothing_to_draft_from(draft: Callable[[Brief, Voice], Awaitable[Draft]]) -> None:
+async def test_nothing_to_tell_is_nothing_to_draft_from(draft: Callable[[Brief, Summariser], Awaitable[Draft]]) -> None:
     """Of a window that holds nothing the model may read no draft is made up: it would take the place of the one before."""
     chat = find_dialect("chat")
     tip = Tip(next=1, turn=1, depth=0, chain=b"")
@@ -46,4 +46,4 @@ async def test_nothing_to_tell_is_nothing_to_draft_from(draft: Callable[[Brief, 
     brief = Brief(thread_id="t", dialect=chat, plan=plan, window=(), ledger=Ledger())
     async with ScriptedModel([], dialect="chat", window_tokens=ROOM) as model:
         with pytest.raises(NotAsked, match="nothing_to_tell"):
-            await draft(brief, Voice(name=model.name, dialect=chat, ask=model.ask, window_tokens=ROOM))
+            await draft(brief, Summariser(name=model.name, dialect=chat, ask=model.ask, window_tokens=ROOM))

@@ -15,7 +15,7 @@ from tests.drafting.test_what_was_paid import HUGE, PRICED, ROOM, Thinking, long
 from tests.parity.vocabulary import Speech, config, of_kind, play, seen
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.compaction.fallback import Futility
+from threadkeep.compaction.fallback import VainAttempts
 from threadkeep.erasure.erase import plan_erasure
 from threadkeep.errors import NothingToCompact, OrdinalConflict, StaleCheckpoint, StoreError, StoreFull
 from threadkeep.store import NewRecord, Record, RecordKind
@@ -56,7 +56,7 @@ async def compact_in_vain(thread: Thread, *, dry_run: bool = False) -> None:
 
 def unlearn(tk: Threadkeep) -> None:
     """Forget which drafts gained nothing, as another process never knew it."""
-    tk.backend.policy.breaker.futility = Futility()
+    tk.backend.policy.breaker.futility = VainAttempts()
 
 
 async def stale(tk: Threadkeep, thread: Thread, speech: Speech) -> None:

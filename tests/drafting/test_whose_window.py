@@ -9,10 +9,10 @@ from tests.drafting.replies import block
 from tests.parity.vocabulary import Speech, checkpoints, play, turn
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.compaction.asking import request_tokens
-from threadkeep.compaction.drafting import Meter, Voice
+from threadkeep.compaction.draft import Meter, Summariser
+from threadkeep.compaction.draft_requests import estimate_request
 from threadkeep.compaction.order import Order
-from threadkeep.compaction.summariser import voice_for
+from threadkeep.compaction.summariser import make_summariser
 from threadkeep.dialects import Request
 from threadkeep.session import Session
 from threadkeep.testing.scripted_model import ScriptedModel, says
@@ -35,7 +35,7 @@ def drafting(name: str, *, dialect: str, window_tokens: int | None = None, repli
 
 
 def sizes(requests: list[Request]) -> list[int]:
-    return [request_tokens(request) for request in requests]
+    return [estimate_request(request) for request in requests]
 
 
 async def worked(tk: Threadkeep, speech: Speech, *, model: str, turns: int = 12) -> Thread:
@@ -66,9 +66,9 @@ async def test_a_voice_has_the_window_its_model_tells_else_what_is_listed_else_t
         model = drafting(name, dialect="chat", window_tokens=says_itself)
         thread = await tk.thread("t", dialect="chat")
         order = Order(model=model, limits=Limits.of_window(4_000))
-        speak = await voice_for(order, tk.backend, await thread.history(), thread_id="t", dialect=thread.dialect)
+        speak = await make_summariser(order, tk.backend, await thread.history(), thread_id="t", dialect=thread.dialect)
         assert speak is not None
-        voice: Voice = speak(Meter())
+        voice: Summariser = speak(Meter())
         assert voice.window_tokens == tokens
 
 

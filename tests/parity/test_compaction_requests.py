@@ -23,8 +23,8 @@ from tests.parity.vocabulary import (
 )
 
 from threadkeep import Config, Head, Threadkeep
-from threadkeep.compaction.asking import request_tokens
-from threadkeep.compaction.instructions import handoff_instruction, session_instruction
+from threadkeep.compaction.draft_requests import estimate_request
+from threadkeep.compaction.instructions import write_handoff_instruction, write_session_instruction
 from threadkeep.compaction.ledger import Ledger, Speaker
 from threadkeep.compaction.order import Order
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
@@ -229,8 +229,8 @@ async def test_a_blank_prompt_is_none(tmp_path: Path, speech: Speech, strategy: 
 def test_what_is_asked_is_a_plain_request_with_a_length() -> None:
     """The hand-off is framed for whoever takes over, names how long it may be, and uses no word that filters trip over."""
     texts = [
-        handoff_instruction(prompt=None, focus=None, target_tokens=2_500),
-        session_instruction(Ledger(), (), prompt=None, focus=None, target_tokens=4_000),
+        write_handoff_instruction(prompt=None, focus=None, target_tokens=2_500),
+        write_session_instruction(Ledger(), (), prompt=None, focus=None, target_tokens=4_000),
     ]
     assert "another model can take over" in texts[0]
     assert ("2500 tokens" in texts[0], "4000 tokens" in texts[1]) == (True, True)
@@ -275,4 +275,4 @@ async def test_a_request_that_is_known_not_to_fit_is_not_sent(tk: Threadkeep, sp
         await thread.record([speech.answered("Noted.")])
     model = ScriptedModel([says(block(handoff="go on"))] * 60, dialect=speech.dialect, window_tokens=6_000)
     await thread.compact(strategy="session", model=model)
-    assert [request_tokens(request) for request in model.requests if request_tokens(request) > 6_000] == []
+    assert [estimate_request(request) for request in model.requests if estimate_request(request) > 6_000] == []

@@ -22,7 +22,7 @@ from tests.parity.vocabulary import (
 )
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.compaction.asking import request_tokens
+from threadkeep.compaction.draft_requests import estimate_request
 from threadkeep.testing.scripted_model import Rejected, ScriptedModel, says
 
 pytestmark = pytest.mark.anyio
@@ -62,7 +62,7 @@ async def test_the_smaller_model_compacts_what_it_cannot_hold_in_parts_it_can(st
             assert not (await begun.window()).pressure.must_compact
         assert await recorded(thread) == [("session", "pre_turn", "model_downshift")]
         assert len(model.requests) > 1
-        assert all(request_tokens(request) < 4_000 for request in model.requests)
+        assert all(estimate_request(request) < 4_000 for request in model.requests)
         assert (await seen(thread))[-1] == incoming
 
 

@@ -27,7 +27,7 @@ from tests.parity.vocabulary import (
 )
 
 from threadkeep import Config, Head, Session, Thread, Threadkeep
-from threadkeep.compaction.order import Order, Patience
+from threadkeep.compaction.order import Order, RetryPolicy
 from threadkeep.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.testing.scripted_model import (
     Compacts,
@@ -184,7 +184,7 @@ async def test_a_provider_that_fails_is_asked_again_and_what_failed_leaves_nothi
     tk: Threadkeep, speech: Speech, failure: Step
 ) -> None:
     """Two failures and a success are one checkpoint and three equal requests."""
-    policy = replace(tk.backend.policy, patience=Patience(attempts=3, sleep=at_once))
+    policy = replace(tk.backend.policy, patience=RetryPolicy(attempts=3, sleep=at_once))
     object.__setattr__(tk.backend, "policy", policy)
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)

@@ -12,7 +12,7 @@ import pytest
 from tests.session.answers import DIALECTS, calling, outputs_of
 
 from threadkeep import Config, Session, Threadkeep
-from threadkeep.compaction.order import Patience
+from threadkeep.compaction.order import RetryPolicy
 from threadkeep.dialects import ToolCall
 from threadkeep.errors import CompactionStopped, ModelRejected, UnknownModel
 from threadkeep.hooks import FunctionHook, HookEvent, HookReply, Hooks
@@ -135,7 +135,7 @@ async def test_the_recall_tool_is_worded_as_for_every_host(tk: Threadkeep) -> No
 async def test_an_overloaded_provider_is_asked_again(tk: Threadkeep) -> None:
     """One answer comes of two attempts, and both are told."""
     model = ScriptedModel([Unavailable(), "Here."])
-    patience = Patience(attempts=2, sleep=instantly, jitter=lambda: 0.5)
+    patience = RetryPolicy(attempts=2, sleep=instantly, jitter=lambda: 0.5)
     session = await Session.open(tk, "t", model=model, patience=patience)
     heard: list[Event] = []
     assert (await session.ask("Hello?", hear=heard.append)).text == "Here."

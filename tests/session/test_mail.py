@@ -11,7 +11,7 @@ from tests.session.answers import DIALECTS
 from tests.session.item_stream import UnfoldingModel
 
 from threadkeep import Session, Threadkeep
-from threadkeep.compaction.order import Patience
+from threadkeep.compaction.order import RetryPolicy
 from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.session import Answer
@@ -111,7 +111,7 @@ async def test_an_answer_that_breaks_off_once_it_was_given_is_the_answer(tk: Thr
 async def test_an_answer_that_breaks_off_on_the_way_is_asked_for_again_as_often_as_patience_lasts(tk: Threadkeep) -> None:
     """Each time with what is there; then the provider's error is the caller's, and nothing is lost."""
     model = UnfoldingModel([REMARK, breaks_off], [REMARK, breaks_off], [answered("Done.")])
-    patience = Patience(attempts=2, sleep=instantly, jitter=lambda: 0.5)
+    patience = RetryPolicy(attempts=2, sleep=instantly, jitter=lambda: 0.5)
     session = await Session.open(tk, "t", model=model, patience=patience)
     with pytest.raises(ModelUnavailable):
         await session.ask("Go.")
@@ -124,7 +124,7 @@ async def test_an_answer_that_breaks_off_on_the_way_is_asked_for_again_as_often_
 async def test_an_answer_of_which_nothing_came_is_asked_for_again(tk: Threadkeep, dialect: str) -> None:
     """The same request once more."""
     model = ScriptedModel([Unavailable(), "Here."], dialect=dialect)
-    session = await Session.open(tk, "t", model=model, patience=Patience(attempts=2, sleep=instantly, jitter=lambda: 0.5))
+    session = await Session.open(tk, "t", model=model, patience=RetryPolicy(attempts=2, sleep=instantly, jitter=lambda: 0.5))
     assert (await session.ask("Hello?")).text == "Here."
     assert model.bodies[0] == model.bodies[1]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.comparison import WITHDRAWN, compare
 from threadkeep.compaction.ledger import Claim
+from threadkeep.compaction.report import WITHDRAWN, compare
 from threadkeep.threads import Pointer
 from threadkeep.viewer.diffs import Piece, group_changes, mark_words
 

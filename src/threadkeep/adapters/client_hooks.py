@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.compaction.engine import remembered
+from threadkeep.compaction.engine import remember
 from threadkeep.compaction.order import Order
 from threadkeep.compaction.state_text import neutralise, render_state
 from threadkeep.dialects import Dialect
@@ -231,7 +231,7 @@ def render_session(history: History, *, dialect: Dialect, thread_id: str, recall
     The state covers every item of the window: our own compactions keep the newest messages beside the state, but a client may
     keep none of them. Empty if nothing was said.
     """
-    ledger = remembered(history, dialect=dialect)
+    ledger = remember(history, dialect=dialect)
     if not ledger.entries:
         return ""
     parts = [render_state(ledger, whole=True)]

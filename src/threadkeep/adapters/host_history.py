@@ -10,7 +10,7 @@ import msgspec
 
 from threadkeep.client.thread import Thread
 from threadkeep.client.threadkeep import Threadkeep
-from threadkeep.compaction import ledger_of
+from threadkeep.compaction import read_ledger
 from threadkeep.compaction.audit import AuditReport
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.ledger import dump_ledger
@@ -283,7 +283,7 @@ class _Follower:
             cut=tip.next,
             covers=tip.depth,
             layout=make_layout(view.shown, known),
-            state=msgspec.Raw(dump_ledger(ledger_of(history))),
+            state=msgspec.Raw(dump_ledger(read_ledger(history))),
             audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
             figures={"tokens_before": history.tokens, "tokens_after": tokens, "model_calls": 0},
             trigger="auto",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.compaction import AuditReport, ledger_of
+from threadkeep.compaction import AuditReport, read_ledger
 from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.dialects import Dialect
 from threadkeep.items import decode_json, digest_body, seed_chain
@@ -127,7 +127,7 @@ def _make_checkpoint(layout: list[LayoutEntry], history: History, *, cut: int, c
         cut=cut,
         covers=covers,
         layout=layout,
-        state=msgspec.Raw(dump_ledger(ledger_of(history))),
+        state=msgspec.Raw(dump_ledger(read_ledger(history))),
         audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
         figures={"tokens_before": history.tokens, "tokens_after": tokens, "model_calls": 0},
         remarks_to=cut,

@@ -7,7 +7,7 @@ from functools import partial
 
 from threadkeep.client import Head, Thread, Window
 from threadkeep.compaction.engine import Phase
-from threadkeep.compaction.trigger import MakingRoom, order_for
+from threadkeep.compaction.trigger import RoomMaker, make_order
 from threadkeep.llm.base import Model
 
 
@@ -37,8 +37,8 @@ async def fit_window(
     if not window.pressure.must_compact:
         return window
     asked = None if isinstance(model, str) else model
-    order = replace(order_for(window, model=asked, mid_turn=phase == "mid_turn", reason="context_limit"), phase=phase)
-    room = MakingRoom(
+    order = replace(make_order(window, model=asked, mid_turn=phase == "mid_turn", reason="context_limit"), phase=phase)
+    room = RoomMaker(
         look=look,
         compact=partial(thread.carry_out, head=head),
         upkeep_is_over=thread.upkeep_is_over,

@@ -15,8 +15,8 @@ from threadkeep.cli.settings import open_existing_store
 from threadkeep.cli.state import describe_omissions, encode_comparison, print_comparison
 from threadkeep.cli.text import format_count
 from threadkeep.client import CompactionReport
-from threadkeep.compaction import AuditReport, Finding, ledger_of
-from threadkeep.compaction.comparison import PlanPart, Range
+from threadkeep.compaction import AuditReport, Finding, read_ledger
+from threadkeep.compaction.report import PlanPart, Range
 from threadkeep.threads import EntryKind, History
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _print_window(screen: Screen, history: History) -> None:
         if entries:
             parts.append(f"{format_count(len(entries), one, many)} ({sum(entry.tokens for entry in entries):,} tokens)")
     screen.write("window: " + ", ".join(parts))
-    if omissions := describe_omissions(ledger_of(history)):
+    if omissions := describe_omissions(read_ledger(history)):
         screen.write("state: ", (omissions, "yellow"))
 
 

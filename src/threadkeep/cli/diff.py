@@ -14,8 +14,8 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.settings import open_existing_store
 from threadkeep.cli.state import encode_comparison, print_comparison
 from threadkeep.cli.text import format_share
-from threadkeep.compaction import AuditReport, Ledger, ledger_of
-from threadkeep.compaction.comparison import Comparison, compare
+from threadkeep.compaction import AuditReport, Ledger, read_ledger
+from threadkeep.compaction.report import Comparison, compare
 from threadkeep.errors import InvalidPointer, InvalidTarget, StoreCorrupt
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, EntryKind, History, LivePath
@@ -89,7 +89,7 @@ async def _read_side(store: ThreadStore, thread_id: str, ordinal: int) -> _Side:
         history = await load_history(store, await load_live_path(store, record.thread_id, stop=ordinal + 1))
         if history.checkpoint is None:
             raise StoreCorrupt(record.thread_id, f"checkpoint #{ordinal} cannot be read")
-        ledger = ledger_of(history)
+        ledger = read_ledger(history)
         audit = msgspec.json.decode(bytes(history.checkpoint.audit), type=AuditReport)
     except (msgspec.MsgspecError, InvalidPointer) as error:
         raise StoreCorrupt(record.thread_id, f"checkpoint #{ordinal} cannot be read") from error

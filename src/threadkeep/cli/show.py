@@ -19,7 +19,7 @@ from threadkeep.cli.state import HEADINGS, print_entries, show_state
 from threadkeep.cli.text import format_age, format_count, format_share, format_time
 from threadkeep.client import Thread, Threadkeep, Window
 from threadkeep.compaction import AuditReport, Ledger, Section
-from threadkeep.compaction.failed_attempts import InVain, newest_in_vain
+from threadkeep.compaction.run import FailedAttempts, find_newest_failed_attempts
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import Attempt, Checkpoint, EntryKind, LivePath, WindowEntry, sum_attempts
 from threadkeep.threads.reader import load_live_path, read_body
@@ -162,7 +162,7 @@ async def _show_overview(tk: Threadkeep, thread: Thread) -> None:
     window = await thread.window()
     path = await load_live_path(store, thread.id, whole=True)
     compactions = await _read_compactions(store, path)
-    failed = await newest_in_vain(store, path, most=CHECKPOINTS_SHOWN)
+    failed = await find_newest_failed_attempts(store, path, most=CHECKPOINTS_SHOWN)
     ledger = await thread.state()
     screen = open_screen()
     screen.write_cut((row.id, "bold green"), f"  {await find_title(store, row)}")
@@ -241,7 +241,7 @@ def _make_compaction_row(each: _Compaction, *, is_current: bool) -> Row:
     return [*place, f"{each.checkpoint.strategy}{fell_back}", f"{before:,}", f"{after:,}", shed, *audit, status]
 
 
-def _print_model_calls(screen: Screen, compactions: list[_Compaction], failed: list[InVain]) -> None:
+def _print_model_calls(screen: Screen, compactions: list[_Compaction], failed: list[FailedAttempts]) -> None:
     """Print the compactions that asked a model, newest first, whether a checkpoint came of it or not."""
     asked: list[tuple[int, str, list[Attempt]]] = [
         (each.record.ordinal, "checkpoint", each.checkpoint.attempts)

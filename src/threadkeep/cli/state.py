@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.text import format_count
 from threadkeep.client import Thread
-from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, ledger_of
-from threadkeep.compaction.comparison import Change, Comparison, is_withdrawn
+from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, read_ledger
+from threadkeep.compaction.report import Change, Comparison, is_withdrawn
 from threadkeep.threads import Pointer
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NO_MARKS: Mapping[str, str] = MappingProxyType({})
 async def show_state(thread: Thread, *, as_json: bool) -> None:
     """Print the session state of the newest checkpoint, and what was pinned and noted since, section by section."""
     history = await thread.history()
-    ledger = ledger_of(history)
+    ledger = read_ledger(history)
     if as_json:
         sections = {section.value: [encode_entry(entry) for entry in ledger.section(section)] for section in Section}
         answer = {"thread": thread.id, "checkpoint": history.checkpoint_ordinal, "sections": sections}

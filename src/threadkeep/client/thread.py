@@ -11,14 +11,14 @@ from typing import Any, Literal
 import msgspec
 
 from threadkeep.client.turn import OpenedTurn, TurnScope, run_start_hooks
-from threadkeep.compaction import Ledger, ledger_of
+from threadkeep.compaction import Ledger, read_ledger
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.fallback import Deadline
 from threadkeep.compaction.inline import holds_compaction
 from threadkeep.compaction.order import Order
 from threadkeep.compaction.pins import Remarked, pin_entry, take_note, unpin_entry
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.compaction.run import compact_thread, rungs_for
+from threadkeep.compaction.run import compact_thread, list_strategies
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import BadInput, InvalidPointer, InvalidTarget, OrdinalConflict, RecordNotFound
 from threadkeep.hooks import HookEvent
@@ -347,7 +347,7 @@ class Thread:
         """Run a compaction; `beside` is the thread's request without its history, None if unknown."""
         self._tip = None
         # Check the order before dropping a background draft for it.
-        rungs_for(order, self._backend)
+        list_strategies(order, self._backend)
         if order.dry_run:
             await self._backend.upkeep.over(self._name)
         elif order.trigger == "manual":
@@ -462,7 +462,7 @@ class Thread:
     async def state(self) -> Ledger:
         """Return the session state: the newest checkpoint's, with later pins and notes."""
         store = self._backend.store
-        return ledger_of(await load_history(store, await load_live_path(store, self.id)))
+        return read_ledger(await load_history(store, await load_live_path(store, self.id)))
 
     async def pin(self, entry_id: str) -> Remarked:
         """Pin an entry of the session state: no draft changes or retires it, and no budget drops it, until it is unpinned.

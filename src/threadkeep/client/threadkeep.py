@@ -18,7 +18,7 @@ from threadkeep.compaction import load_ledger
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.budget import StateBudget
 from threadkeep.compaction.order import CompactionPolicy, DraftBudget
-from threadkeep.compaction.telemetry import CompactionObserver, installed_observer
+from threadkeep.compaction.telemetry import CompactionObserver, find_installed_observer
 from threadkeep.config import Config, build_memory_settings
 from threadkeep.dialects import DEFAULT, Dialect, find_dialect
 from threadkeep.errors import (
@@ -93,7 +93,7 @@ def build_backend(
             cents=config.compact_draft_cents,
         ),
         hooks=parse_hooks(config.hooks) + (hooks or Hooks()),
-        observer=installed_observer(),
+        observer=find_installed_observer(),
         cwd=str(Path.cwd()),
         environ=dict(environ),
     )

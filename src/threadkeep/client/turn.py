@@ -13,10 +13,10 @@ from typing import Any, Final, Protocol
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Deadline
-from threadkeep.compaction.inline import parted
+from threadkeep.compaction.inline import split_inline
 from threadkeep.compaction.order import Order, Reason
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.compaction.trigger import MakingRoom, adoption, order_beside, order_for
+from threadkeep.compaction.trigger import RoomMaker, make_adoption_order, make_background_order, make_order
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionStopped, StoreError
 from threadkeep.hooks import SessionFacts, run_hooks
@@ -171,7 +171,7 @@ class TurnScope:
         self._asleep = False
         self._left_inline = False
         carry_out = partial(thread.carry_out, head=head)
-        self._room = MakingRoom(
+        self._room = RoomMaker(
             look=self._load_window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over, wait_s=thread.draft_wait_s
         )
 
@@ -256,7 +256,7 @@ class TurnScope:
         """Begin a background compaction once the soft limit is reached."""
         pressure = window.pressure
         if pressure.worth_preparing:
-            order = order_beside(pressure, model=self._model, phase=phase)
+            order = make_background_order(pressure, model=self._model, phase=phase)
             self._thread.compact_beside(order, tokens=pressure.tokens, head=self._head)
 
     @property
@@ -329,12 +329,12 @@ class TurnScope:
         """
         if self._model is None or self._account is None or not window.holds_compaction or self._left_inline:
             return window
-        self._left_inline = not await self._room.adopt(adoption(window, model=self._model, mid_turn=self._answered))
+        self._left_inline = not await self._room.adopt(make_adoption_order(window, model=self._model, mid_turn=self._answered))
         return await self._load_window()
 
     async def _compact(self, window: Window) -> Window:
         reason = await self._find_reason(window.pressure.limits)
-        return await self._room.fitting(order_for(window, model=self._model, mid_turn=self._answered, reason=reason))
+        return await self._room.fitting(make_order(window, model=self._model, mid_turn=self._answered, reason=reason))
 
     async def _run_start_hooks(self, window: Window) -> Window:
         """Run SessionStart hooks if the window has a new checkpoint, and return the window with their items.
@@ -398,7 +398,7 @@ class TurnScope:
         self._answered = True
         seen = self._thread.seen(items)
         # A provider that compacted counts only the rest, which does not fit our estimate.
-        compacted = any(parted(item).written is not None for item, _ in seen)
+        compacted = any(split_inline(item).written is not None for item, _ in seen)
         if usage and usage.get("input_tokens") and not compacted:
             counted, said = usage["input_tokens"], usage.get("output_tokens", 0)
             await self._thread.record_usage(

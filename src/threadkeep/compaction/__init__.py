@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadkeep.compaction.audit import AuditReport, Finding
-from threadkeep.compaction.engine import Outcome, compact, ledger_of
+from threadkeep.compaction.engine import Outcome, compact, read_ledger
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, load_ledger
 from threadkeep.compaction.state_text import render_state
 
@@ -16,7 +16,7 @@ __all__ = [
     "Section",
     "Speaker",
     "compact",
-    "ledger_of",
     "load_ledger",
+    "read_ledger",
     "render_state",
 ]

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from threadkeep.compaction.exact_values import values_in
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.merge import ASKED, compute_entries, plain
+from threadkeep.compaction.merge import ASKED, compute_entries, normalise_text
 from threadkeep.compaction.plan import Plan
-from threadkeep.compaction.speech import shorten
+from threadkeep.compaction.speech import find_values, shorten
 
 # A model's entry that shares so much with one message of a user is a version of it.
 ALIKE_PERCENT = 60
@@ -91,7 +90,7 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
                 repaired.append(_finding("fact", entry))
                 continue
             case Speaker.MODEL if entry.born == ledger.age and not entry.pinned and not entry.noted:
-                if unseen := sorted(value for value in values_in(entry.text) if not shows(value)):
+                if unseen := sorted(value for value in find_values(entry.text) if not shows(value)):
                     invented.append(Finding(kind="invented", text=", ".join(unseen), pointer=_place(entry)))
                     continue
                 if entry.section in BINDING and _repeats_a_user(entry, ledger):
@@ -106,7 +105,7 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
     return Audited(ledger=replace(ledger, entries=tuple(kept)), repaired=tuple(repaired), invented=tuple(invented))
 
 
-def report(audited: Audited, state: Ledger) -> AuditReport:
+def make_report(audited: Audited, state: Ledger) -> AuditReport:
     """Return what a window tells of all it had to tell."""
     required = list(_required(audited.ledger))
     gone = [entry for entry in required if entry.id in state.left_out]
@@ -128,16 +127,16 @@ def _required(ledger: Ledger) -> Iterator[LedgerEntry]:
 
 def _repeats_a_user(entry: LedgerEntry, ledger: Ledger) -> bool:
     """Whether a model's entry only says what a user said: that stands there word for word."""
-    words = plain(entry.text)
-    said = (plain(other.text) for other in ledger.entries if other.speaker is Speaker.USER)
+    words = normalise_text(entry.text)
+    said = (normalise_text(other.text) for other in ledger.entries if other.speaker is Speaker.USER)
     return bool(words) and any(f" {words} " in f" {other} " for other in said)
 
 
 def _alters_a_user(entry: LedgerEntry, ledger: Ledger) -> bool:
     """Whether a model's entry is a message of a user with other words in it: no rule of a user's changes that way."""
-    words = plain(entry.text)
+    words = normalise_text(entry.text)
     pieces = _pieces(words)
-    for other in (plain(other.text) for other in ledger.entries if other.speaker is Speaker.USER):
+    for other in (normalise_text(other.text) for other in ledger.entries if other.speaker is Speaker.USER):
         if len(pieces & _pieces(other)) * 100 >= len(pieces) * ALIKE_PERCENT and not set(words.split()) <= set(other.split()):
             return True
     return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from threadkeep.compaction.fallback import Deadline, Futility
+from threadkeep.compaction.fallback import Deadline, VainAttempts
 from threadkeep.errors import CompactionStopped, NothingToCompact, ThreadkeepError
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Upkeep:
 
     def __init__(self) -> None:
         self._running: dict[Hashable, _Running] = {}
-        self._futility = Futility()
+        self._futility = VainAttempts()
         self._is_closed = False
 
     def begin(self, thread: Hashable, compaction: Compaction, *, tokens: int, deadline: Deadline) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import ASKED
-from threadkeep.compaction.priority import rank_messages
+from threadkeep.compaction.quotes import rank_messages
 from threadkeep.compaction.state_text import BRIEF_CHARS, PREFACE, render_line, render_state
 from threadkeep.tokens import estimate_bytes, estimate_text
 
@@ -38,7 +38,7 @@ class StateBudget:
     drafted: int = 25
 
 
-def state_tokens(ledger: Ledger) -> int:
+def estimate_state(ledger: Ledger) -> int:
     """Return what the message that carries this state costs in a window."""
     text = json.dumps(render_state(ledger), ensure_ascii=False)
     return estimate_bytes(len(text.encode("utf-8", "replace")) + MESSAGE_BYTES)
@@ -69,12 +69,12 @@ def fit(
     if messages_first and any(entry.speaker is Speaker.USER and entry.id in fitted.left_out - hidden for entry in others.entries):
         alone = replace(budget, messages=100, findings=0, handoff=0, evidence=0)
         fitted = _fit_others(others, in_view=in_view, repeated=repeated - in_view, allowed=allowed, budget=alone)
-    room = min(allowed - state_tokens(fitted), budget.tokens * budget.drafted // 100)
+    room = min(allowed - estimate_state(fitted), budget.tokens * budget.drafted // 100)
     while True:
         told: set[str] = set()
         _take(reversed(drafted), told, room=room)
         shown = replace(fitted, entries=ledger.entries, left_out=fitted.left_out | (mine - told))
-        over = state_tokens(shown) - allowed
+        over = estimate_state(shown) - allowed
         if over <= 0 or not told:
             return shown
         room -= over
@@ -87,7 +87,7 @@ def _fit_others(
     bound = allowed
     while True:
         fitted = _choose(ledger, in_view=in_view, repeated=repeated, allowed=allowed, budget=budget)
-        over = state_tokens(fitted) - bound
+        over = estimate_state(fitted) - bound
         if over <= 0 or allowed <= 0:
             return fitted
         allowed -= max(over, 50)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from threadkeep.compaction.plan import Kept, Plan, Quoted, Seen
-from threadkeep.compaction.tool_result import one_line
+from threadkeep.compaction.plan import Plan, Position, Quote, TailPosition
+from threadkeep.compaction.tool_result import flatten
 from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, Role, View, find_open_calls, find_orphans
@@ -23,32 +23,32 @@ def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[Lit
     """
     systems = [seen for seen in plan.context if seen.view.role is Role.SYSTEM]
     return [
-        *(kept_entry(seen) for seen in plan.head),
+        *(keep_entry(seen) for seen in plan.head),
         *literals,
-        *(kept_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM),
+        *(keep_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM),
         StateEntry(item=msgspec.Raw(state.raw)),
         # Behind the state: a history may not begin with one where instructions have a field of their own.
-        *(kept_entry(seen) for seen in systems),
+        *(keep_entry(seen) for seen in systems),
         *_said_last(plan, dialect),
-        *placed_tail(plan, dialect=dialect),
+        *place_tail(plan, dialect=dialect),
     ]
 
 
 def _said_last(plan: Plan, dialect: Dialect) -> list[LayoutEntry]:
     """Return what people said last, and the request in its place among it: words beside a tool's output may be newer."""
-    said = [(quote.source.ordinal, quoted_entry(quote, dialect)) for quote in plan.quoted]
+    said = [(quote.source.ordinal, quote_entry(quote, dialect)) for quote in plan.quoted]
     if plan.request is not None and plan.request.entry.source is not None:
-        said.append((plan.request.entry.source.ordinal, kept_entry(plan.request)))
+        said.append((plan.request.entry.source.ordinal, keep_entry(plan.request)))
     return [entry for _, entry in sorted(said, key=lambda each: each[0])]
 
 
-def placed_tail(plan: Plan, *, dialect: Dialect) -> list[LayoutEntry]:
+def place_tail(plan: Plan, *, dialect: Dialect) -> list[LayoutEntry]:
     """Return the part of the tail that the layout must hold."""
     calls = {call_id: seen.view for seen in (*plan.replaced, *(kept.seen for kept in plan.tail)) for call_id in seen.view.opens}
-    return [_tail_entry(kept, calls=calls, dialect=dialect) for kept in plan.tail[: placed_length(plan)]]
+    return [_tail_entry(kept, calls=calls, dialect=dialect) for kept in plan.tail[: count_placed(plan)]]
 
 
-def placed_length(plan: Plan) -> int:
+def count_placed(plan: Plan) -> int:
     """Return how many positions of the tail the layout must hold: up to the last that is a stub, was placed by an older one, or
     stands before what was taken out of the window.
     """
@@ -56,20 +56,20 @@ def placed_length(plan: Plan) -> int:
     return placed[-1] + 1 if placed else 0
 
 
-def _is_placed(kept: Kept, plan: Plan) -> bool:
+def _is_placed(kept: TailPosition, plan: Plan) -> bool:
     source = kept.seen.entry.source
     return not kept.seen.entry.after_cut or (source is not None and source.ordinal < plan.cut_from)
 
 
-def cut_of(plan: Plan) -> tuple[int, int]:
+def find_cut(plan: Plan) -> tuple[int, int]:
     """Return the cut and how many links of the chain stand before it."""
-    loose = plan.tail[placed_length(plan) :]
+    loose = plan.tail[count_placed(plan) :]
     if loose and (source := loose[0].seen.entry.source) is not None and (depth := loose[0].seen.entry.depth) is not None:
         return source.ordinal, depth - 1
     return plan.tip.next, plan.tip.depth
 
 
-def faults(before: list[View], after: list[View]) -> list[str]:
+def find_faults(before: list[View], after: list[View]) -> list[str]:
     """Return what is wrong with the structure of a compacted window; nothing, if a provider can be shown it.
 
     `before` is the window it replaces: a call that was open there may stay open.
@@ -93,16 +93,16 @@ def _loose_reasoning(views: list[View]) -> int:
     )
 
 
-def quoted_entry(quote: Quoted, dialect: Dialect) -> LayoutEntry:
+def quote_entry(quote: Quote, dialect: Dialect) -> LayoutEntry:
     """Return the entry that tells a person's message: as it stands, or in the words kept of it."""
     if quote.text is None and quote.seen is not None:
-        return kept_entry(quote.seen)
+        return keep_entry(quote.seen)
     depth = quote.seen.entry.depth if quote.seen is not None else None
     item = dialect.make_user_message(quote.text or "")
     return StubEntry(thread=quote.source.thread_id, ordinal=quote.source.ordinal, depth=depth, item=msgspec.Raw(item.raw))
 
 
-def kept_entry(seen: Seen) -> LayoutEntry:
+def keep_entry(seen: Position) -> LayoutEntry:
     """Return the entry that keeps a position of the window as it stands there."""
     source = seen.entry.source
     if seen.entry.kind is EntryKind.LITERAL:
@@ -120,7 +120,7 @@ def kept_entry(seen: Seen) -> LayoutEntry:
     return KeepEntry(thread=source.thread_id, ordinal=source.ordinal, depth=seen.entry.depth)
 
 
-def _stub(seen: Seen, item: Item) -> LayoutEntry:
+def _stub(seen: Position, item: Item) -> LayoutEntry:
     source = seen.entry.source
     if source is None:
         raise AssertionError("a stub stands for a record")
@@ -128,16 +128,16 @@ def _stub(seen: Seen, item: Item) -> LayoutEntry:
     return StubEntry(thread=source.thread_id, ordinal=source.ordinal, depth=seen.entry.depth, item=raw)
 
 
-def _tail_entry(kept: Kept, *, calls: Mapping[str, View], dialect: Dialect) -> LayoutEntry:
+def _tail_entry(kept: TailPosition, *, calls: Mapping[str, View], dialect: Dialect) -> LayoutEntry:
     # A literal has no record that a stub could point at.
     if not kept.stub or kept.seen.entry.kind in (EntryKind.STUB, EntryKind.LITERAL):
-        return kept_entry(kept.seen)
+        return keep_entry(kept.seen)
     text = _stub_text(kept.seen, calls) if kept.cut_tokens is None else _cut_text(kept.seen, tokens=kept.cut_tokens)
     stub = dialect.replace_output(kept.seen.entry.item, text)
-    return _stub(kept.seen, stub) if stub else kept_entry(kept.seen)
+    return _stub(kept.seen, stub) if stub else keep_entry(kept.seen)
 
 
-def _cut_text(seen: Seen, *, tokens: int) -> str:
+def _cut_text(seen: Position, *, tokens: int) -> str:
     """Return the beginning and the end of an output; between them, where the whole of it is."""
     ordinal = seen.entry.source.ordinal if seen.entry.source else 0
     text = seen.view.text
@@ -149,9 +149,9 @@ def _cut_text(seen: Seen, *, tokens: int) -> str:
     return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out; in full at #{ordinal} …]\n{tail}"
 
 
-def _stub_text(seen: Seen, calls: Mapping[str, View]) -> str:
+def _stub_text(seen: Position, calls: Mapping[str, View]) -> str:
     """Return the one line that stands for an output: what ran, how much it said, how it began, where it is."""
     call = next((calls[call_id] for call_id in seen.view.closes if call_id in calls), None)
-    ran = f"{call.tool}: {one_line(tell_call(call))[:60]}" if call else "output"
+    ran = f"{call.tool}: {flatten(tell_call(call))[:60]}" if call else "output"
     ordinal = seen.entry.source.ordinal if seen.entry.source else 0
-    return f"[{ran}; {seen.entry.tokens} tokens compacted away, in full at #{ordinal}; it began: {one_line(seen.view.text)[:80]}]"
+    return f"[{ran}; {seen.entry.tokens} tokens compacted away, in full at #{ordinal}; it began: {flatten(seen.view.text)[:80]}]"

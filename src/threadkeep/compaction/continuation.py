@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from threadkeep.compaction import Ledger, ledger_of
+from threadkeep.compaction import Ledger, read_ledger
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.engine import remembered
+from threadkeep.compaction.engine import remember
 from threadkeep.dialects import find_dialect
 from threadkeep.threads.reader import load_history, load_live_path, load_metadata
 
@@ -14,19 +14,19 @@ from threadkeep.threads.reader import load_history, load_live_path, load_metadat
 HOPS = 64
 
 
-async def carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
+async def load_carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
     """Return what checkpoints remember of the thread that this one continues; None if it continues none, or none was compacted.
 
-    Cheap: what was said since such a checkpoint is not read. A compaction asks for `carried_memory`.
+    Cheap: what was said since such a checkpoint is not read. A compaction asks for `load_carried_memory`.
     """
     for continued in await _continued(backend, thread_id):
         history = await load_history(backend.store, await load_live_path(backend.store, continued))
         if history.checkpoint is not None or history.remarks:
-            return ledger_of(history)
+            return read_ledger(history)
     return None
 
 
-async def carried_memory(backend: Backend, thread_id: str) -> Ledger | None:
+async def load_carried_memory(backend: Backend, thread_id: str) -> Ledger | None:
     """Return what is to be remembered of the thread that this one continues: what its checkpoints do, and what was said since.
 
     None if it continues none. Costs as much as a compaction without a model of what that thread's window holds.
@@ -35,7 +35,7 @@ async def carried_memory(backend: Backend, thread_id: str) -> Ledger | None:
     for continued in reversed(await _continued(backend, thread_id)):
         history = await load_history(backend.store, await load_live_path(backend.store, continued))
         dialect = find_dialect((await backend.store.get(continued)).dialect)
-        memory = await asyncio.to_thread(remembered, history, dialect=dialect, carried=memory)
+        memory = await asyncio.to_thread(remember, history, dialect=dialect, carried=memory)
     return memory
 
 

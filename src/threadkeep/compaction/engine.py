@@ -15,32 +15,31 @@ from typing import Literal
 
 import msgspec
 
-from threadkeep.compaction.audit import Audited, AuditReport, audit, report
-from threadkeep.compaction.budget import StateBudget, fit, state_tokens
-from threadkeep.compaction.checkpoint import cut_of, faults, lay_out, placed_length
-from threadkeep.compaction.comparison import PlanSummary, summarise
-from threadkeep.compaction.drafting import Brief, Draft
-from threadkeep.compaction.facts import Observed
-from threadkeep.compaction.handoff_layout import USER_TOKENS, lay_out_handoff, quoted_messages, summary_text
+from threadkeep.compaction.audit import Audited, AuditReport, audit, make_report
+from threadkeep.compaction.budget import StateBudget, estimate_state, fit
+from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults, lay_out
+from threadkeep.compaction.draft import EXTRACTIVE as EXTRACTIVE_NAME
+from threadkeep.compaction.draft import Brief, Draft
+from threadkeep.compaction.facts import ObservedItem
+from threadkeep.compaction.handoff import USER_TOKENS, lay_out_handoff, render_summary, select_quoted_messages
 from threadkeep.compaction.inline import TakenOut, take_out
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
-from threadkeep.compaction.merge import apply, take_in
+from threadkeep.compaction.merge import apply, merge_observed
 from threadkeep.compaction.plan import (
     DEFAULT_WINDOW_TOKENS,
     FRONTIER_FLOOR_TOKENS,
     Plan,
-    Seen,
-    frontier_budget,
+    Position,
     plan_cut,
     plan_from,
-    quoted_budget,
+    size_frontier,
+    size_quotes,
 )
-from threadkeep.compaction.priority import find_repeated
-from threadkeep.compaction.quotes import entries_in_view, quote_newest
-from threadkeep.compaction.remarks import with_remarks
+from threadkeep.compaction.quotes import find_entries_in_view, find_repeated, quote_newest
+from threadkeep.compaction.remarks import apply_remarks
+from threadkeep.compaction.report import PlanSummary, summarise
 from threadkeep.compaction.state_text import render_state
-from threadkeep.compaction.strategy_names import EXTRACTIVE as EXTRACTIVE_NAME
-from threadkeep.compaction.worth import Worth, worth_of
+from threadkeep.compaction.worth import Worth, compute_worth
 from threadkeep.dialects import Dialect
 from threadkeep.errors import BadInput, BrokenWindow, NothingToCompact
 from threadkeep.items import Item
@@ -100,7 +99,7 @@ class Outcome:
     over_target: bool
 
 
-def target_tokens(text: str, *, of_tokens: int) -> int:
+def parse_target(text: str, *, of_tokens: int) -> int:
     """Return the target that `text` writes: tokens, or a percentage of what there is.
 
     Raises:
@@ -112,7 +111,7 @@ def target_tokens(text: str, *, of_tokens: int) -> int:
     return int(match[1]) * of_tokens // 100 if match[2] else int(match[1])
 
 
-def ledger_of(history: History, *, carried: Ledger | None = None) -> Ledger:
+def read_ledger(history: History, *, carried: Ledger | None = None) -> Ledger:
     """Return the ledger a window's checkpoint carries, with what people remarked since.
 
     Before the first checkpoint it begins with what was `carried` over from elsewhere, if anything was: nothing of this
@@ -122,11 +121,11 @@ def ledger_of(history: History, *, carried: Ledger | None = None) -> Ledger:
         base = load_ledger(bytes(history.checkpoint.state))
     else:
         base = replace(carried, journal=carried.journal.in_another_thread()) if carried is not None else Ledger()
-    return with_remarks(base, history.remarks)
+    return apply_remarks(base, history.remarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Material:
     """What the new window may tell, wherever the frontier is cut; `repeated` are messages that say nothing of their own."""
 
     audited: Audited
@@ -221,7 +220,7 @@ def propose(
     fit_tokens: int | None = None,
     ledger: Ledger | None = None,
     state_budget: StateBudget | None = None,
-    unread: tuple[Observed, ...] = (),
+    unread: tuple[ObservedItem, ...] = (),
     adopting: bool = False,
 ) -> Proposal:
     """Return the compaction of `history` that is worth making.
@@ -241,8 +240,8 @@ def propose(
         thread_id=thread_id,
         dialect=dialect,
         plan=_widest_plan(taken, dialect=dialect, tip=tip, room=room, adopting=adopting),
-        window=tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
-        ledger=ledger_of(history, carried=ledger),
+        window=tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
+        ledger=read_ledger(history, carried=ledger),
         focus=focus,
         prompt=prompt,
         unread=unread,
@@ -254,7 +253,7 @@ def propose(
         tip=tip,
         room=room,
         user_tokens=user_tokens,
-        quoted_tokens=quoted_budget(user_tokens, window_tokens=window_tokens),
+        quoted_tokens=size_quotes(user_tokens, window_tokens=window_tokens),
         phase=phase,
         state_budget=state_budget or StateBudget(),
         adopting=adopting,
@@ -262,9 +261,9 @@ def propose(
 
 
 def _measure_room(before: int, *, target: str | None, fit_tokens: int | None, window_tokens: int | None) -> Room:
-    most = target_tokens(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
+    most = parse_target(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
     most = most if fit_tokens is None else min(most, fit_tokens)
-    widest = frontier_budget(before, window_tokens=window_tokens)
+    widest = size_frontier(before, window_tokens=window_tokens)
     share = most * FRONTIER_PERCENT // 100
     if (target is not None or fit_tokens is not None) and share < widest:
         return Room(most=most, filled=most, frontier_tokens=share, widest_tokens=widest, reach_tokens=0, is_tight=True)
@@ -295,7 +294,7 @@ def has_something_to_replace(proposal: Proposal) -> bool:
 
 
 def _replaces(plan: Plan) -> bool:
-    return any(seen.entry.after_cut for seen in plan.replaced) or placed_length(plan) > 0
+    return any(seen.entry.after_cut for seen in plan.replaced) or count_placed(plan) > 0
 
 
 def conclude(proposal: Proposal, draft: Draft) -> Outcome:
@@ -310,7 +309,7 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     broken: BrokenWindow | None = None
     # What is remembered does not depend on where the frontier is cut.
     audited = audit(proposal.brief.plan, _drafted(proposal, draft), focus=proposal.brief.focus)
-    told = Told(audited=audited, repeated=find_repeated(audited.ledger))
+    told = Material(audited=audited, repeated=find_repeated(audited.ledger))
     for plan, frontier_tokens in _plans(proposal, draft):
         if not _replaces(plan):
             continue
@@ -349,7 +348,7 @@ def _cut(proposal: Proposal, frontier_tokens: int) -> Plan:
     return plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=frontier_tokens)
 
 
-def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, told: Told, *, frontier_tokens: int) -> Outcome:
+def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, told: Material, *, frontier_tokens: int) -> Outcome:
     """Return the outcome with what there is room left for: a wider frontier, else, at a tight target, a larger state."""
     room = proposal.room
     least = room.filled * SPARE_PERCENT // 100
@@ -392,9 +391,9 @@ def _has_grown(history: History) -> bool:
     return sum(since) * 100 >= history.tokens * LEAST_GROWTH_PERCENT
 
 
-def remembered(history: History, *, dialect: Dialect, carried: Ledger | None = None) -> Ledger:
-    """Return the ledger that a window comes to when nothing of it stays; `carried` as in `ledger_of`."""
-    seen = tuple(Seen(entry=entry, view=dialect.view(entry.item)) for entry in take_out(history).history.said)
+def remember(history: History, *, dialect: Dialect, carried: Ledger | None = None) -> Ledger:
+    """Return the ledger that a window comes to when nothing of it stays; `carried` as in `read_ledger`."""
+    seen = tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in take_out(history).history.said)
     plan = Plan(
         tip=Tip(next=0, turn=0, depth=0, chain=b""),
         context=(),
@@ -403,8 +402,8 @@ def remembered(history: History, *, dialect: Dialect, carried: Ledger | None = N
         replaced=seen,
         tokens_before=history.tokens,
     )
-    ledger = ledger_of(history, carried=carried)
-    return audit(plan, take_in(replace(ledger, age=ledger.age + 1), plan.observed)).ledger
+    ledger = read_ledger(history, carried=carried)
+    return audit(plan, merge_observed(replace(ledger, age=ledger.age + 1), plan.observed)).ledger
 
 
 def _drafted(proposal: Proposal, draft: Draft) -> Ledger:
@@ -414,23 +413,23 @@ def _drafted(proposal: Proposal, draft: Draft) -> Ledger:
     spoken = brief.spoken
     for stage in draft.stages:
         ledger = apply(ledger, stage, spoken=spoken)
-    return take_in(ledger, (*brief.unread, *brief.plan.observed), focus=brief.focus)
+    return merge_observed(ledger, (*brief.unread, *brief.plan.observed), focus=brief.focus)
 
 
-def _attempt(plan: Plan, proposal: Proposal, draft: Draft, told: Told) -> Outcome:
+def _attempt(plan: Plan, proposal: Proposal, draft: Draft, told: Material) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
     plan, state = _show(plan, told, proposal, hand_off=draft.summary is not None)
-    checked = report(told.audited, state)
+    checked = make_report(told.audited, state)
     layout = _layout(plan, state, proposal, draft)
-    loose = [kept.seen.entry.item for kept in plan.tail[placed_length(plan) :]]
+    loose = [kept.seen.entry.item for kept in plan.tail[count_placed(plan) :]]
     items = [*_literal(layout, history), *loose]
-    problems = faults([dialect.view(item) for item in history.items], [dialect.view(item) for item in items])
+    problems = find_faults([dialect.view(item) for item in history.items], [dialect.view(item) for item in items])
     if problems:
         raise BrokenWindow(proposal.brief.thread_id, faults=tuple(problems))
     after = sum(estimate_item(item.raw) for item in items)
     bill = sum_attempts(draft.attempts)
-    worth = worth_of(history.items, items, asks=(bill.input_tokens or 0) + (bill.output_tokens or 0))
-    cut, covers = cut_of(plan)
+    worth = compute_worth(history.items, items, asks=(bill.input_tokens or 0) + (bill.output_tokens or 0))
+    cut, covers = find_cut(plan)
     figures = {
         "tokens_before": plan.tokens_before,
         "tokens_after": after,
@@ -469,13 +468,13 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft, told: Told) -> Outcom
     )
 
 
-def _show(plan: Plan, told: Told, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
+def _show(plan: Plan, told: Material, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
     """Return what the new window tells of the ledger: people's newest messages behind the state, the state within its room."""
     ledger, repeated = told.audited.ledger, told.repeated
     room = max(0, proposal.room.most - plan.kept_tokens)
     if not hand_off:
         least = fit(ledger, in_view=frozenset(), room_tokens=0, budget=proposal.state_budget)
-        beside = max(0, room - state_tokens(least))
+        beside = max(0, room - estimate_state(least))
         if proposal.room.is_tiny:
             beside = beside * SMALL_QUOTED_PERCENT // 100
         elif proposal.room.is_tight:
@@ -485,7 +484,7 @@ def _show(plan: Plan, told: Told, proposal: Proposal, *, hand_off: bool) -> tupl
         room = max(0, proposal.room.most - plan.kept_tokens)
     if proposal.room.is_tight and not proposal.room.is_tiny:
         room = min(room, proposal.room.most * STATE_PERCENT // 100)
-    in_view = entries_in_view(plan, ledger)
+    in_view = find_entries_in_view(plan, ledger)
     return plan, fit(
         ledger,
         in_view=in_view,
@@ -501,8 +500,8 @@ def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list
     if draft.summary is None:
         literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
         return lay_out(plan, state=dialect.make_user_message(render_state(state)), dialect=dialect, literals=literals)
-    quoted = quoted_messages(plan, budget_tokens=proposal.user_tokens)
-    text = summary_text(draft.summary, state, quoted=quoted)
+    quoted = select_quoted_messages(plan, budget_tokens=proposal.user_tokens)
+    text = render_summary(draft.summary, state, quoted=quoted)
     summary = StateEntry(item=msgspec.Raw(dialect.make_user_message(text).raw))
     return lay_out_handoff(plan, quoted=quoted, summary=summary, dialect=dialect, mid_turn=proposal.phase == "mid_turn")
 

@@ -6,7 +6,8 @@ where the records are split: a checkpoint may keep the facts and go on from ther
 What counts:
 
 - A file is changed if a tool that changes files named it and the answer was no error. A shell command changes a file only if its
-  line can be read with certainty (`shell_line`). A tool that is not known changes nothing.
+  line can be read with certainty (`shell`). A tool that is not known changes nothing. A file is listed once, however its path is
+  spelled.
 - A command failed if the client's own error flag or an exit code says so. Where neither is there, only a traceback or a
   program's own last word in the last lines counts as a failure; otherwise the outcome is unknown and nothing is said of it.
 - An error stands until the same thing succeeds: the same command or the same program on the same target, an edit of the same
@@ -16,6 +17,7 @@ What counts:
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -23,15 +25,72 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.compaction.changed_files import ChangedFile, apply_edit, render_files
-from threadkeep.compaction.images import pictures, told_picture
-from threadkeep.compaction.secrets import masked
-from threadkeep.compaction.shell_line import Edit, covers
+from threadkeep.compaction.images import find_pictures, render_picture
+from threadkeep.compaction.secrets import mask_secrets
+from threadkeep.compaction.shell import Edit, covers
 from threadkeep.compaction.todo_list import Todo, TodoChange, change_list
-from threadkeep.compaction.tool_result import Result, error_line, one_line, open_file, refused, results_in
-from threadkeep.compaction.tool_use import OPEN_FILE, Use, calls_in, use_of
+from threadkeep.compaction.tool_result import Result, find_error_line, find_open_file, flatten, is_refusal_text, read_results
+from threadkeep.compaction.tool_use import OPEN_FILE, Use, classify_call, read_calls
 from threadkeep.items import Item, ItemKind, View
 from threadkeep.threads import Pointer, parse_pointer
+
+CHANGED_KEPT: Final = 64
+FILES_IN_LINE: Final = 5
+
+
+class ChangedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file the work changed; `source` is the call that wrote its newest content, or that deleted it."""
+
+    path: str
+    source: str
+    deleted: bool = False
+
+
+def apply_edit(files: dict[str, ChangedFile], edit: Edit, *, source: str) -> None:
+    """Bring `files`, the newest last, up to date with an edit that succeeded."""
+    match edit.effect:
+        case "changed" | "deleted":
+            for path in _same_file(edit.path, files, loose=edit.effect == "deleted"):
+                del files[path]
+            files[edit.path] = ChangedFile(path=edit.path, source=source, deleted=edit.effect == "deleted")
+            if len(files) > CHANGED_KEPT:
+                del files[next(iter(files))]
+        case "gone" | "reverted":
+            # What is no longer there, or is again as it was, is not among the files the work changed.
+            same = set(_same_file(edit.path, files, loose=True))
+            under = f"{edit.path}/"
+            for path in [path for path in files if edit.path == "." or path in same or path.startswith(under)]:
+                del files[path]
+
+
+def render_files(files: Sequence[ChangedFile]) -> str:
+    """Return the newest of `files` by name on one line; where two have the same name, with their folder's. Paths are evidence."""
+    shown = files[-FILES_IN_LINE:]
+    names = [posixpath.basename(file.path) for file in shown]
+    told = [
+        ("/".join(file.path.split("/")[-2:]) if names.count(name) > 1 else name) + (" (deleted)" if file.deleted else "")
+        for name, file in zip(names, shown, strict=True)
+    ]
+    more = [f"and {len(files) - len(shown)} more"] if len(files) > len(shown) else []
+    return ", ".join((*told, *more))
+
+
+def _same_file(path: str, known: dict[str, ChangedFile], *, loose: bool) -> list[str]:
+    """Return the spellings under which a file is listed: as it is, or relative where the other one is absolute.
+
+    A bare name fits many absolute paths. With `loose` it fits them all: a line that may have become false is dropped.
+    """
+    absolute = path.startswith("/")
+    if not absolute and "/" not in path and not loose:
+        return [path] if path in known else []
+    return [
+        other
+        for other in known
+        if other == path
+        or (absolute and not other.startswith("/") and ("/" in other or loose) and path.endswith(f"/{other}"))
+        or (not absolute and other.startswith("/") and other.endswith(f"/{path}"))
+    ]
+
 
 COMMANDS_KEPT: Final = 24
 FAILURES_KEPT: Final = 8
@@ -43,7 +102,7 @@ ID_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ObservedItem:
     """An item with its view and the record it comes from."""
 
     view: View
@@ -147,7 +206,7 @@ class TurnDigest:
     commands: tuple[Line, ...] = ()
 
 
-def fold(facts: Facts, items: Sequence[Observed]) -> Facts:
+def fold(facts: Facts, items: Sequence[ObservedItem]) -> Facts:
     """Return the facts with those of `items`, in order; items that `facts` already covers are passed over."""
     state = _State(facts)
     for seen in items:
@@ -180,7 +239,7 @@ def render_command(command: Command) -> str:
             return f"ran `{command.text}`: {command.outcome}" if command.outcome else f"ran `{command.text}`"
 
 
-def digest_turn(items: Sequence[Observed]) -> TurnDigest:
+def digest_turn(items: Sequence[ObservedItem]) -> TurnDigest:
     """Return what the items of one turn did."""
     facts = fold(Facts(), items)
     return TurnDigest(
@@ -228,12 +287,12 @@ class _State:
             images=tuple(self._images),
         )
 
-    def add(self, seen: Observed) -> None:
+    def add(self, seen: ObservedItem) -> None:
         """Add what one item shows."""
         self.upto = seen.source.ordinal + 1
         view = seen.view
         if view.kind is ItemKind.OUTPUT or view.closes:
-            for result in results_in(view, seen.item):
+            for result in read_results(view, seen.item):
                 name = _short(result.id)
                 call = self._open.pop(name, None) or self._left.pop(name, None)
                 if call is not None:
@@ -247,16 +306,16 @@ class _State:
             if view.images and view.by_person:
                 self._images = [*self._images, *_images(seen)][-IMAGES_KEPT:]
 
-    def _opened(self, seen: Observed) -> None:
-        uses = {call.id: use_of(call) for call in calls_in(seen.view, seen.item)}
+    def _opened(self, seen: ObservedItem) -> None:
+        uses = {call.id: classify_call(call) for call in read_calls(seen.view, seen.item)}
         for call_id in seen.view.opens:
-            use = uses.get(call_id) or Use(does="other", text=one_line(seen.view.tool or "a tool"))
+            use = uses.get(call_id) or Use(does="other", text=flatten(seen.view.tool or "a tool"))
             name = _short(call_id)
             self._left.pop(name, None)
             self._open.pop(name, None)
             self._open[name] = OpenCall(
                 id=name,
-                text=masked(use.text),
+                text=mask_secrets(use.text),
                 source=str(seen.source),
                 does=use.does,
                 edits=use.edits,
@@ -345,15 +404,15 @@ def _outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
     A tool that is no shell and has no error flag says in its first words that it refused. Exit code 0 of a line whose last
     part alone decides it is no proof where an error stands in what the line printed.
     """
-    if call.does != "run" and result.ok is None and refused(result.text, edits=call.does == "edit"):
-        return False, error_line(result.text[:2_000]) or one_line(result.text)
-    if call.does == "run" and result.ok and not call.certain and (said := error_line(result.text)):
-        return None, masked(f"it printed: {said}")
-    return result.ok, masked(result.outcome)
+    if call.does != "run" and result.ok is None and is_refusal_text(result.text, edits=call.does == "edit"):
+        return False, find_error_line(result.text[:2_000]) or flatten(result.text)
+    if call.does == "run" and result.ok and not call.certain and (said := find_error_line(result.text)):
+        return None, mask_secrets(f"it printed: {said}")
+    return result.ok, mask_secrets(result.outcome)
 
 
 def _named(edit: Edit, answer: str) -> Edit:
-    return msgspec.structs.replace(edit, path=open_file(answer)) if edit.path == OPEN_FILE else edit
+    return msgspec.structs.replace(edit, path=find_open_file(answer)) if edit.path == OPEN_FILE else edit
 
 
 def _complained(program: str, output: str) -> bool:
@@ -383,9 +442,9 @@ def _short(call_id: str) -> str:
     return raw.decode() if len(raw) <= ID_CHARS else blake2b(raw, digest_size=16).hexdigest()
 
 
-def _images(seen: Observed) -> list[Image]:
+def _images(seen: ObservedItem) -> list[Image]:
     """Return a line for each picture of a message; its words are the caption of all."""
-    caption = one_line(seen.view.said) or "without words"
-    found = pictures(seen.item.raw)[-IMAGES_KEPT:] if seen.item else []
-    told = [told_picture(caption, picture) for picture in found] or [told_picture(caption, None)]
-    return [Image(text=one_line(text, limit=400), source=str(seen.source)) for text in told]
+    caption = flatten(seen.view.said) or "without words"
+    found = find_pictures(seen.item.raw)[-IMAGES_KEPT:] if seen.item else []
+    told = [render_picture(caption, picture) for picture in found] or [render_picture(caption, None)]
+    return [Image(text=flatten(text, limit=400), source=str(seen.source)) for text in told]

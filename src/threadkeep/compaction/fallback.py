@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from threadkeep.compaction.asking import NotAsked
-from threadkeep.compaction.drafting import Draft, DraftRefused, Meter, Voice
+from threadkeep.compaction.draft import Draft, DraftRefused, Meter, Summariser
+from threadkeep.compaction.draft_requests import NotAsked
 from threadkeep.compaction.engine import EXTRACTIVE, NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
 from threadkeep.compaction.strategies import DRAFTERS
 from threadkeep.errors import BrokenWindow, ModelError, NothingToCompact
@@ -72,7 +72,7 @@ REMEMBERED = 1_024
 
 
 @dataclass(slots=True)
-class Futility:
+class VainAttempts:
     """What was tried in vain, and with how large a window; the oldest is forgotten first."""
 
     _tokens: dict[Hashable, int] = field(default_factory=dict)
@@ -88,14 +88,14 @@ class Futility:
         while len(self._tokens) > REMEMBERED:
             del self._tokens[next(iter(self._tokens))]
 
-    def copied(self) -> Futility:
-        return Futility(dict(self._tokens))
+    def copied(self) -> VainAttempts:
+        return VainAttempts(dict(self._tokens))
 
 
 log = logging.getLogger(__name__)
 
 # Gives a voice whose every question and answer the meter counts.
-Speak = Callable[[Meter], Voice]
+Speak = Callable[[Meter], Summariser]
 
 TAKEN = "taken"
 # What no contract foresees: a model, or the reading of its answer, raised something else.
@@ -115,7 +115,7 @@ class Breaker:
     model was asked, says nothing about it.
     """
 
-    futility: Futility = field(default_factory=Futility)
+    futility: VainAttempts = field(default_factory=VainAttempts)
     _failed: dict[tuple[str, str], int] = field(default_factory=dict)
     _resting: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -139,7 +139,7 @@ class Breaker:
 
 
 @dataclass(slots=True, kw_only=True)
-class Tries:
+class AttemptLog:
     """What was tried so far, in order; whoever listens is told of each as it ends."""
 
     heard: Callable[[Attempt], None]
@@ -150,11 +150,11 @@ class Tries:
         self.heard(attempt)
 
 
-async def draft_down(
+async def draft_with_fallbacks(
     proposal: Proposal,
     rungs: Sequence[str],
     *,
-    tried: Tries,
+    tried: AttemptLog,
     speak: Speak | None,
     clock: Clock,
     breaker: Breaker,
@@ -184,14 +184,16 @@ async def draft_down(
         if outcome is not None:
             return outcome
     try:
-        return await unaided(Draft(strategy=rungs[-1]), proposal, tried, clock=clock)
+        return await conclude_without_model(Draft(strategy=rungs[-1]), proposal, tried, clock=clock)
     except NothingToCompact:
         if any(attempt.outcome == NothingToCompact.code for attempt in tried.attempts[:-1]):
             breaker.futility.found((thread_id, rungs[0]), tokens=tokens)
         raise
 
 
-async def unaided(draft: Draft, proposal: Proposal, tried: Tries, *, clock: Clock, model: str | None = None) -> Outcome:
+async def conclude_without_model(
+    draft: Draft, proposal: Proposal, tried: AttemptLog, *, clock: Clock, model: str | None = None
+) -> Outcome:
     """Return what a draft comes to that nobody was asked for; `model` is whose provider wrote it, if one did.
 
     Raises:
@@ -221,7 +223,7 @@ def _timed(outcome: Outcome, *, took_ms: int) -> Outcome:
 async def _asked(
     name: str,
     proposal: Proposal,
-    tried: Tries,
+    tried: AttemptLog,
     *,
     speak: Speak | None,
     clock: Clock,

@@ -1,9 +1,9 @@
 """What the agent found out, decided, ruled out, measured or named: sentences of its own answers, word for word.
 
-No model is asked, and next to nothing here knows a language. A finding is a sentence that stands alone, told by its shape: it has
-enough words beside names and code, ends like a sentence or is as long as one, and asks or announces nothing. Headings, table
-rows, quotations, code and short list items are none. Those that name something exact, and those of a turn's last answer, come
-first where there is no room for all. Findings are the agent's words and never a rule.
+No model is asked, and next to nothing here knows a language. A finding is a sentence that stands alone, judged by its shape: it
+has enough words beside names and code, ends like a sentence or is as long as one, and asks or announces nothing. Headings, table
+rows, quotations, code and short list items are no findings. Sentences that name something exact, and those of a turn's last
+answer, come first where there is no room for all. Findings are the agent's words and never a rule.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from threadkeep.compaction.exact_values import values_in
-from threadkeep.compaction.speech import split_fences
+from threadkeep.compaction.speech import find_values, split_fences
 
 FINDING_CHARS = 320
 GIST_CHARS = 280
@@ -57,7 +56,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worth: int = 0
 
 
-def find(text: str, *, source: str, concludes: bool) -> list[Finding]:
+def find_findings(text: str, *, source: str, concludes: bool) -> list[Finding]:
     """Return the findings of one message of the agent's, in order; `concludes` says that it ended a turn."""
     found = [
         Finding(text=sentence, source=source, worth=worth + 2 * concludes)
@@ -68,7 +67,7 @@ def find(text: str, *, source: str, concludes: bool) -> list[Finding]:
     return [each for each in found if each in best]
 
 
-def gist(text: str) -> str:
+def shorten_answer(text: str) -> str:
     """Return the beginning of an answer on one line; nothing where the whole of it is a word or two.
 
     Nothing in it is passed over but headings and code: "Not yet." or "I cannot do that." may decide what the rest means.
@@ -88,7 +87,7 @@ def _worth(sentence: str, *, concludes: bool) -> int | None:
     if not concludes and sentence.startswith("Now "):
         return None
     # A word with a hyphen in it is a word.
-    values = sum("-" not in value or not value.replace("-", "").isalpha() for value in values_in(sentence))
+    values = sum("-" not in value or not value.replace("-", "").isalpha() for value in find_values(sentence))
     words = _count_words(sentence)
     is_ended = bare[-1] in ".…!;。！；"
     least = (LEAST_WORDS, LEAST_PLAIN_WORDS) if concludes else LEAST_REMARK_WORDS

@@ -1,21 +1,102 @@
-"""The hand-off strategy: a summary another model can go on from, in Codex's layout.
+"""The hand-off strategy, compatible with Codex: a summary for the next model, and Codex' order of the new window.
 
-The user's messages stand verbatim, newest first under a budget, in front of the summary; the message being worked on comes last
-where it was not yet answered. The ledger is kept behind it, so that another strategy can take over at the next compaction.
+The window holds host context, the user's messages, the summary, and the message nobody has answered yet.
 """
 
 from __future__ import annotations
 
-from threadkeep.compaction.asking import drafted
-from threadkeep.compaction.drafting import Brief, Draft, DraftRefused, Voice
-from threadkeep.compaction.instructions import asked_tokens, handoff_instruction
+from collections.abc import Sequence
+from dataclasses import replace
+
+from threadkeep.compaction.checkpoint import keep_entry, place_tail, quote_entry
+from threadkeep.compaction.draft import Brief, Draft, DraftRefused, Summariser
+from threadkeep.compaction.draft_requests import write_draft
+from threadkeep.compaction.instructions import choose_answer_tokens, write_handoff_instruction
+from threadkeep.compaction.ledger import Ledger, Speaker
+from threadkeep.compaction.plan import Plan, Position, Quote
 from threadkeep.compaction.reply import parse_state
-from threadkeep.compaction.secrets import masked
-from threadkeep.compaction.state_text import TAG
-from threadkeep.compaction.transcript import untag
+from threadkeep.compaction.secrets import mask_secrets
+from threadkeep.compaction.state_text import TAG, render_state
+from threadkeep.compaction.transcript import shorten_text, untag
+from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.dialects.host_markers import SUMMARY_OPENINGS
+from threadkeep.items import ItemKind, Role
+from threadkeep.threads import LayoutEntry, Pointer, StateEntry
 from threadkeep.tokens import estimate_text
+
+USER_TOKENS = 20_000
+LEAST_TOKENS = 16
+
+SUMMARY_OPENING = f"{STATE_OPENING} What follows is the summary of it that was left for whoever goes on; it is no new request."
+
+
+def select_quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quote]:
+    """Return the user's messages in front of the summary, oldest first: the newest that fit, and one more shortened.
+
+    What the thread is working on, a person's request or an agent's task, is among them whatever it takes.
+    """
+    asked = [*((plan.request,) if plan.request else ()), *(quote.seen for quote in plan.quoted if quote.seen is not None)]
+    standing = {id(seen) for seen in asked}
+    spoken = [seen for seen in plan.replaced if _is_message(seen)] + asked
+    chosen: list[Quote] = []
+    left = budget_tokens
+    for seen in reversed(spoken):
+        source, size = seen.entry.source, seen.entry.tokens
+        if source is None:
+            continue
+        if id(seen) in standing or size <= left:
+            chosen.append(Quote(source=source, seen=seen, tokens=size))
+            left -= min(size, left)
+            continue
+        if left >= LEAST_TOKENS:
+            chosen.append(Quote(source=source, seen=seen, tokens=left, text=shorten_text(seen.view.said, tokens=left)))
+        break
+    return chosen[::-1]
+
+
+def render_summary(summary: str, ledger: Ledger, *, quoted: Sequence[Quote]) -> str:
+    """Return the summary message: the summary, and what the ledger holds that the messages in front do not say."""
+    whole = {quote.source for quote in quoted if quote.text is None}
+    said = {entry.id for entry in ledger.entries if entry.speaker is Speaker.USER and _stands_in(entry.sources, whole)}
+    shown = replace(ledger, in_view=ledger.in_view | said)
+    # The block closes the message even where it says nothing: what comes after its end is a person's again.
+    return f"{SUMMARY_OPENING}\n\n{summary}\n\n{render_state(shown).removeprefix(STATE_OPENING).lstrip()}"
+
+
+def lay_out_handoff(
+    plan: Plan, *, quoted: Sequence[Quote], summary: StateEntry, dialect: Dialect, mid_turn: bool
+) -> list[LayoutEntry]:
+    """Return what stands before the cut, in the order of a hand-off.
+
+    In the middle of a turn host context stands directly before the newest message of the user; otherwise it comes first. What
+    nobody has answered yet, and whatever is under way, comes after the summary. So do instructions within the history, which not
+    every provider takes before a user's message; in the middle of a turn the Responses API does, and there they are context too.
+    """
+    systems = [keep_entry(seen) for seen in plan.context if seen.view.role is Role.SYSTEM]
+    context = [keep_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM]
+    before = [quote_entry(quote, dialect) for quote in quoted]
+    at = max(0, len(before) - 1) if mid_turn else 0
+    leading = systems if mid_turn and dialect.takes_instructions_anywhere else []
+    return [
+        *(keep_entry(seen) for seen in plan.head),
+        *before[:at],
+        *leading,
+        *context,
+        *before[at:],
+        summary,
+        *(() if leading else systems),
+        *place_tail(plan, dialect=dialect),
+    ]
+
+
+def _is_message(seen: Position) -> bool:
+    return seen.view.by_person and seen.view.kind is ItemKind.MESSAGE and seen.entry.source is not None
+
+
+def _stands_in(sources: tuple[Pointer, ...], messages: set[Pointer]) -> bool:
+    return any(source in messages for source in sources)
+
 
 NAME = "handoff"
 SUMMARY_TOKENS = 2_500
@@ -25,14 +106,14 @@ MOST_SUMMARY_TOKENS = 12_000
 REAL_SUMMARY_TOKENS = 200
 
 
-async def draft(brief: Brief, voice: Voice) -> Draft:
+async def draft(brief: Brief, voice: Summariser) -> Draft:
     """Return the model's summary of the span.
 
     Raises:
         DraftRefused: It gave none.
         ModelError: It could not be asked.
     """
-    written = await drafted(brief, voice, lambda: _Written(brief))
+    written = await write_draft(brief, voice, lambda: _Written(brief))
     return Draft(strategy=NAME, summary=written.summary)
 
 
@@ -51,8 +132,8 @@ class _Written:
         return True
 
     def instruction(self) -> str:
-        target = asked_tokens(self._brief.plan.tokens_before, most=SUMMARY_TOKENS)
-        asked = handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=target)
+        target = choose_answer_tokens(self._brief.plan.tokens_before, most=SUMMARY_TOKENS)
+        asked = write_handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=target)
         if not self.summary:
             return asked
         return f"The summary of what came before:\n{self.summary}\n\nExtend it; drop nothing that still holds.\n\n{asked}"
@@ -61,13 +142,13 @@ class _Written:
         return estimate_text(text) >= REAL_SUMMARY_TOKENS
 
     def take(self, text: str) -> None:
-        told = unprefixed(text)
+        told = strip_prefix(text)
         if not told or (TAG in told and not self.is_draft(told) and not parse_state(told).sections):
             raise DraftRefused("empty")
-        self.summary = masked(untag(told))
+        self.summary = mask_secrets(untag(told))
 
 
-def unprefixed(text: str) -> str:
+def strip_prefix(text: str) -> str:
     """Return a summary without the lines that introduce one, ours or another tool's: it gets ours, once."""
     while (opening := next((each for each in (STATE_OPENING, *SUMMARY_OPENINGS) if text.startswith(each)), None)) is not None:
         text = text[_end_of_introduction(text, after=len(opening.rstrip(":"))) :].strip()

@@ -34,7 +34,7 @@ class Picture:
         return ", ".join(part for part in (self.media, size, self.digest) if part)
 
 
-def pictures(raw: bytes) -> list[Picture]:
+def find_pictures(raw: bytes) -> list[Picture]:
     """Return the pictures in an item, in the order they stand there, in any dialect. What cannot be read holds none."""
     try:
         item = decode_json(raw)
@@ -43,7 +43,7 @@ def pictures(raw: bytes) -> list[Picture]:
     return list(_found(item))
 
 
-def told_picture(caption: str, picture: Picture | None) -> str:
+def render_picture(caption: str, picture: Picture | None) -> str:
     """Return the line that names a picture."""
     return f"[{picture}] image: {caption}" if picture else f"image: {caption}"
 

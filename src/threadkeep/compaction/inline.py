@@ -32,7 +32,7 @@ class Parted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class ProviderCompaction:
     """What a provider compacted by itself, and the record it stands in."""
 
     item: Item
@@ -44,10 +44,10 @@ class TakenOut:
     """A window without what providers compacted in it, and the newest of that; None where there is none."""
 
     history: History
-    written: Written | None = None
+    written: ProviderCompaction | None = None
 
 
-def parted(item: Item) -> Parted:
+def split_inline(item: Item) -> Parted:
     """Return an item taken apart, every block with its exact bytes; one without a compaction is all rest."""
     fields = split_object(item.raw) if SIGN in item.raw else None
     if fields is None:
@@ -69,19 +69,19 @@ def parted(item: Item) -> Parted:
 
 def holds_compaction(history: History) -> bool:
     """Whether a provider compacted within an answer that the window still holds as it came."""
-    return any(_recorded(entry) and parted(entry.item).written is not None for entry in history.entries)
+    return any(_recorded(entry) and split_inline(entry.item).written is not None for entry in history.entries)
 
 
 def take_out(history: History) -> TakenOut:
     """Return a window without what providers compacted in it; the very same one where there is nothing of the kind."""
     if not holds_compaction(history):
         return TakenOut(history=history)
-    written: Written | None = None
+    written: ProviderCompaction | None = None
     kept: list[WindowEntry] = []
     for entry in history.entries:
-        found = parted(entry.item) if _recorded(entry) else Parted(written=None, rest=entry.item)
+        found = split_inline(entry.item) if _recorded(entry) else Parted(written=None, rest=entry.item)
         if found.written is not None and entry.source is not None:
-            written = Written(item=found.written, place=entry.source)
+            written = ProviderCompaction(item=found.written, place=entry.source)
         if found.rest is None:
             continue
         if found.written is not None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from threadkeep.compaction.ledger import Ledger, Section, Speaker
-from threadkeep.compaction.plan import Seen
+from threadkeep.compaction.plan import Position
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
-from threadkeep.compaction.transcript import shortened, untag
+from threadkeep.compaction.transcript import shorten_text, untag
 
 INDEXED_MESSAGES = 120
 INDEXED_TOKENS = 60
@@ -62,13 +62,13 @@ HANDOFF_CONTRACT = (
 )
 
 
-def asked_tokens(window_tokens: int, *, most: int) -> int:
+def choose_answer_tokens(window_tokens: int, *, most: int) -> int:
     """Return how long a draft is asked to be: a share of the window it is drafted from, and never more than `most`."""
     return min(most, max(LEAST_ASKED_TOKENS, window_tokens // ASKED_SHARE))
 
 
-def session_instruction(
-    ledger: Ledger, spoken: Sequence[Seen], *, prompt: str | None, focus: str | None, target_tokens: int
+def write_session_instruction(
+    ledger: Ledger, spoken: Sequence[Position], *, prompt: str | None, focus: str | None, target_tokens: int
 ) -> str:
     """Return the instruction for `session`: the task, the state with its ids, the user's messages by number, the contract."""
     parts = [
@@ -82,14 +82,14 @@ def session_instruction(
     return "\n\n".join(part for part in parts if part)
 
 
-def handoff_instruction(*, prompt: str | None, focus: str | None, target_tokens: int) -> str:
+def write_handoff_instruction(*, prompt: str | None, focus: str | None, target_tokens: int) -> str:
     """Return the instruction for `handoff`. The user's own `prompt` takes the place of the task, and of nothing else."""
     task = prompt.strip() if prompt and prompt.strip() else HANDOFF_TASK
     parts = [task, _subordinate(None, focus), f"Aim at no more than {target_tokens} tokens.", HANDOFF_CONTRACT]
     return "\n\n".join(part for part in parts if part)
 
 
-def transcript_question(instruction: str, transcript: str, *, part: int = 1, parts: int = 1) -> str:
+def write_transcript_question(instruction: str, transcript: str, *, part: int = 1, parts: int = 1) -> str:
     """Return the instruction with a transcript in front, for a model that did not live through it."""
     which = f" (part {part} of {parts}, oldest first)" if parts > 1 else ""
     return (
@@ -104,10 +104,10 @@ def _state(ledger: Ledger) -> str:
     return render_state(replace(ledger, entries=tuple(shown)), whole=True)
 
 
-def _index(spoken: Sequence[Seen]) -> str:
+def _index(spoken: Sequence[Position]) -> str:
     """Return the user's messages by number, the newest if there are many; each by its first words."""
     told = [
-        f"#{seen.entry.source.ordinal}: {untag(' '.join(shortened(seen.view.said, tokens=INDEXED_TOKENS).split()))}"
+        f"#{seen.entry.source.ordinal}: {untag(' '.join(shorten_text(seen.view.said, tokens=INDEXED_TOKENS).split()))}"
         for seen in spoken[-INDEXED_MESSAGES:]
         if seen.entry.source is not None
     ]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from threadkeep.compaction.facts import Facts, Observed, digest_turn, fold
-from threadkeep.compaction.findings import KEPT, Finding, find, gist
+from threadkeep.compaction.facts import Facts, ObservedItem, digest_turn, fold
+from threadkeep.compaction.findings import KEPT, Finding, find_findings, shorten_answer
 from threadkeep.compaction.speech import is_acknowledgement
 from threadkeep.items import ItemKind, Role
 
@@ -53,7 +53,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, upto=0, facts=msgspec.structs.replace(self.facts, upto=0, open_calls=()))
 
 
-def advance(journal: Journal, items: Sequence[Observed]) -> Journal:
+def advance(journal: Journal, items: Sequence[ObservedItem]) -> Journal:
     """Return the journal with these items, oldest first, folded in; those it holds already are passed over."""
     fresh = [seen for seen in items if seen.source.ordinal >= journal.upto]
     if not fresh:
@@ -72,7 +72,9 @@ def advance(journal: Journal, items: Sequence[Observed]) -> Journal:
             began = turns[-1].source
         spoken = [seen for seen in run if _is_answer(seen) or seen.view.kind is ItemKind.CALL]
         for seen in spoken:
-            findings.extend(find(_words(seen), source=str(seen.source), concludes=_is_answer(seen) and seen is spoken[-1]))
+            findings.extend(
+                find_findings(_words(seen), source=str(seen.source), concludes=_is_answer(seen) and seen is spoken[-1])
+            )
         if turns:
             turns[-1] = _with_outcome(turns[-1], run, spoken[-1] if spoken else None)
     return Journal(
@@ -90,7 +92,7 @@ def _resumed(turn: Turn) -> Turn:
     return msgspec.structs.replace(turn, earlier=turn.answer or turn.earlier, answer="", answered=None)
 
 
-def _with_outcome(turn: Turn, run: Sequence[Observed], last: Observed | None) -> Turn:
+def _with_outcome(turn: Turn, run: Sequence[ObservedItem], last: ObservedItem | None) -> Turn:
     """Return a turn with what these items did; `last` is what the agent said or called last, and only words are an answer."""
     done = digest_turn(run)
     told = (*((done.changed,) if done.changed else ()), *done.commands[-COMMANDS_TOLD:])
@@ -99,12 +101,12 @@ def _with_outcome(turn: Turn, run: Sequence[Observed], last: Observed | None) ->
         return msgspec.structs.replace(turn, work=work)
     if not _is_answer(last):
         return msgspec.structs.replace(turn, answer="", answered=None, work=work)
-    return msgspec.structs.replace(turn, answer=gist(last.view.text), answered=str(last.source), work=work)
+    return msgspec.structs.replace(turn, answer=shorten_answer(last.view.text), answered=str(last.source), work=work)
 
 
-def _runs(items: Sequence[Observed]) -> Iterable[list[Observed]]:
+def _runs(items: Sequence[ObservedItem]) -> Iterable[list[ObservedItem]]:
     """Yield items from one message of a person to the next; the first run may go on with a turn begun before."""
-    run: list[Observed] = []
+    run: list[ObservedItem] = []
     for seen in items:
         if run and _is_message(seen):
             yield run
@@ -114,19 +116,19 @@ def _runs(items: Sequence[Observed]) -> Iterable[list[Observed]]:
         yield run
 
 
-def _is_message(seen: Observed) -> bool:
+def _is_message(seen: ObservedItem) -> bool:
     return seen.view.kind is ItemKind.MESSAGE and seen.view.by_person
 
 
-def _begins_turn(seen: Observed) -> bool:
+def _begins_turn(seen: ObservedItem) -> bool:
     return _is_message(seen) and not is_acknowledgement(seen.view.said)
 
 
-def _is_answer(seen: Observed) -> bool:
+def _is_answer(seen: ObservedItem) -> bool:
     return seen.view.kind is ItemKind.MESSAGE and seen.view.role is Role.ASSISTANT and bool(seen.view.text.strip())
 
 
-def _words(seen: Observed) -> str:
+def _words(seen: ObservedItem) -> str:
     return seen.view.text if seen.view.kind is ItemKind.MESSAGE else seen.view.words
 
 

@@ -1,7 +1,8 @@
 """From records and drafts to the next ledger, in code.
 
-`take_in` puts what people said and what the journal knows into the ledger; `apply` carries out what a draft asks for. Nothing a
-user said leaves unless an operation names it and quotes a later message of theirs; even then it only moves to Inactive Changes.
+`merge_observed` puts what people said and what the journal knows into the ledger; `apply` carries out what a draft asks for.
+Nothing a user said leaves unless an operation names it and quotes a later message of theirs; even then it only moves to Inactive
+Changes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from threadkeep.compaction.facts import Line, Observed, render_facts
+from threadkeep.compaction.facts import Line, ObservedItem, render_facts
 from threadkeep.compaction.journal import Journal, Turn, advance
 from threadkeep.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
@@ -27,7 +28,7 @@ SO_FAR = "done so far: "
 FOCUS = "the user asked to keep in focus: "
 
 
-def take_in(ledger: Ledger, items: Sequence[Observed], *, focus: str | None = None) -> Ledger:
+def merge_observed(ledger: Ledger, items: Sequence[ObservedItem], *, focus: str | None = None) -> Ledger:
     """Return the ledger with what these items of a window say; what it knows already is passed over."""
     upto, age = ledger.journal.upto, ledger.age
     journal = advance(ledger.journal, items)
@@ -98,7 +99,7 @@ def apply(ledger: Ledger, operations: Iterable[Operation], *, spoken: Mapping[Po
     return replace(ledger, entries=tuple(entries.values()), next_number=number)
 
 
-def plain(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Return the words and numbers of a text alone: what a quotation shares with what it quotes, whatever signs it lost."""
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
 
@@ -112,9 +113,9 @@ def _retired(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Point
         case Speaker.MODEL:
             return replace(entry, section=Section.INACTIVE, claim=claim)
         case Speaker.USER:
-            quote = plain(operation.quote)
+            quote = normalise_text(operation.quote)
             is_later = _came_after(operation.by, entry, spoken)
-            found = len(quote) >= LEAST_QUOTE_CHARS and f" {quote} " in f" {plain(spoken.get(operation.by, ''))} "
+            found = len(quote) >= LEAST_QUOTE_CHARS and f" {quote} " in f" {normalise_text(spoken.get(operation.by, ''))} "
             if entry.section is Section.OBJECTIVE or not (is_later and found and _is_one_statement(entry.text)):
                 return None
             return replace(entry, section=Section.INACTIVE, claim=claim)

@@ -59,7 +59,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class RetryPolicy:
     """How often a model is asked again when that may help, and what waits in between."""
 
     attempts: int = 4
@@ -105,7 +105,7 @@ class CompactionPolicy:
     wait_s: float = 20
     draft_budget: DraftBudget = field(default_factory=DraftBudget)
     prices: dict[str, float] = field(default_factory=dict)
-    patience: Patience = field(default_factory=Patience)
+    patience: RetryPolicy = field(default_factory=RetryPolicy)
     hooks: Hooks = field(default_factory=Hooks)
     observer: CompactionObserver = field(default_factory=Unobserved)
     breaker: Breaker = field(default_factory=Breaker)

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from threadkeep.compaction import Ledger, LedgerEntry, ledger_of
+from threadkeep.compaction import Ledger, LedgerEntry, read_ledger
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.remarks import words_of
+from threadkeep.compaction.remarks import get_words
 from threadkeep.errors import BadInput, EntryNotFound
 from threadkeep.store import RecordKind
 from threadkeep.threads import LivePath, PinBody, RemarkBody, SaidBody, UnpinBody, encode_body
@@ -44,7 +44,7 @@ async def unpin_entry(backend: Backend, thread_id: str, entry_id: str) -> Remark
 
 async def take_note(backend: Backend, thread_id: str, text: str, *, pinned: bool = False, by_agent: bool = False) -> Remarked:
     """Write a person's statement down, or the agent's own; see `Thread.note` and `Thread.note_by_agent`."""
-    words = checked_note(text)
+    words = check_note(text)
     said = SaidBody(text=words, pinned=pinned, by_agent=by_agent)
     path = await load_live_path(backend.store, thread_id)
     ordinal = await _append(backend, thread_id, path, said, tokens=estimate_text(words))
@@ -53,7 +53,7 @@ async def take_note(backend: Backend, thread_id: str, text: str, *, pinned: bool
     return Remarked(thread=thread_id, record=ordinal, entries=made)
 
 
-def checked_note(text: str) -> str:
+def check_note(text: str) -> str:
     """Return what is written down of a note.
 
     Raises:
@@ -80,7 +80,7 @@ async def _about(backend: Backend, thread_id: str, entry_id: str, *, pinned: boo
         raise EntryNotFound(thread_id, wanted, near=_near(ledger, wanted))
     if entry.pinned is pinned:
         return Remarked(thread=thread_id, record=None, entries=(entry,))
-    body = (PinBody if pinned else UnpinBody)(entry=wanted, words=words_of(entry))
+    body = (PinBody if pinned else UnpinBody)(entry=wanted, words=get_words(entry))
     ordinal = await _append(backend, thread_id, path, body)
     return Remarked(thread=thread_id, record=ordinal, entries=(replace(entry, pinned=pinned),))
 
@@ -95,7 +95,7 @@ def _near(ledger: Ledger, wanted: str) -> tuple[str, ...]:
 
 
 async def _ledger(backend: Backend, path: LivePath) -> Ledger:
-    return ledger_of(await load_history(backend.store, path))
+    return read_ledger(await load_history(backend.store, path))
 
 
 async def _append(backend: Backend, thread_id: str, path: LivePath, body: RemarkBody, *, tokens: int = 0) -> int:

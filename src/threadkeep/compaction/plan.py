@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
-from threadkeep.compaction.facts import Observed
+from threadkeep.compaction.facts import ObservedItem
 from threadkeep.items import Item, ItemKind, Role, View, find_boundaries
 from threadkeep.threads import EntryKind, History, Pointer, Tip, WindowEntry
 from threadkeep.threads.mailbox import is_task
@@ -43,7 +43,7 @@ UNREAD_FRONTIERS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Position:
     """A position of the window with what is known about it."""
 
     entry: WindowEntry
@@ -51,10 +51,10 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class TailPosition:
     """A position of the tail: as it is, or with its output as one line, or as its beginning and end in `cut_tokens`."""
 
-    seen: Seen
+    seen: Position
     stub: bool
     cut_tokens: int | None = None
 
@@ -68,12 +68,12 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quoted:
+class Quote:
     """A message that the new window tells outside of the state: as it stands in the window (`seen`), or as `text`."""
 
     source: Pointer
     tokens: int
-    seen: Seen | None = None
+    seen: Position | None = None
     text: str | None = None
 
 
@@ -93,16 +93,16 @@ class Plan:
     """
 
     tip: Tip
-    context: tuple[Seen, ...]
-    request: Seen | None
-    tail: tuple[Kept, ...]
-    replaced: tuple[Seen, ...]
+    context: tuple[Position, ...]
+    request: Position | None
+    tail: tuple[TailPosition, ...]
+    replaced: tuple[Position, ...]
     tokens_before: int
     cut_from: int = 0
-    quoted: tuple[Quoted, ...] = ()
-    head: tuple[Seen, ...] = ()
+    quoted: tuple[Quote, ...] = ()
+    head: tuple[Position, ...] = ()
 
-    def quoting(self, quotes: Sequence[Quoted]) -> Plan:
+    def quoting(self, quotes: Sequence[Quote]) -> Plan:
         """Return the plan with these of the replaced messages behind the state, in the order they stood in."""
         staying = {id(quote.seen) for quote in quotes if quote.seen is not None}
         left = tuple(seen for seen in self.replaced if id(seen) not in staying)
@@ -125,12 +125,12 @@ class Plan:
 
     # What reads the whole window is looked at once: each step of a compaction asks for it.
     @cached_property
-    def spoken(self) -> tuple[Seen, ...]:
+    def spoken(self) -> tuple[Position, ...]:
         """Every message of a person in the window, oldest first; one that was shortened is in the ledger already."""
         return tuple(seen for seen in self._in_order if seen.view.by_person and seen.entry.kind is not EntryKind.STUB)
 
     @cached_property
-    def observed(self) -> tuple[Observed, ...]:
+    def observed(self) -> tuple[ObservedItem, ...]:
         """Every item of the window that stands there as it was recorded, and what people said as another's compaction kept it,
         oldest first.
         """
@@ -140,10 +140,10 @@ class Plan:
             if seen.entry.kind is EntryKind.KEEP or (seen.entry.kind is EntryKind.LITERAL and seen.view.by_person)
         )
         window = ((seen.view, seen.entry.source, seen.entry.item) for seen in originals)
-        return tuple(Observed(view=view, source=source, item=item) for view, source, item in window if source is not None)
+        return tuple(ObservedItem(view=view, source=source, item=item) for view, source, item in window if source is not None)
 
     @cached_property
-    def _in_order(self) -> tuple[Seen, ...]:
+    def _in_order(self) -> tuple[Position, ...]:
         """Everything that was said or done, as it was; what a person said beside host context was said at its own time."""
         spoken = (seen for seen in self.context if seen.view.by_person)
         held = {id(seen) for seen in self.context}
@@ -153,7 +153,7 @@ class Plan:
         return tuple(sorted(found, key=lambda seen: seen.entry.source.ordinal if seen.entry.source else 0))
 
 
-def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
+def size_frontier(full_tokens: int, *, window_tokens: int | None) -> int:
     """Return how many tokens of recent history stay: a tenth of what there is, or 2,000 if that is no more than a quarter of it;
     at most a tenth of the window.
     """
@@ -161,7 +161,7 @@ def frontier_budget(full_tokens: int, *, window_tokens: int | None) -> int:
     return min(max(full_tokens // 10, min(FRONTIER_FLOOR_TOKENS, full_tokens // 4)), cap)
 
 
-def quoted_budget(user_tokens: int, *, window_tokens: int | None) -> int:
+def size_quotes(user_tokens: int, *, window_tokens: int | None) -> int:
     """Return how many tokens of what people said stand behind a state: a part of what a hand-off quotes, as the state tells
     the rest of it; at most a tenth of the window.
     """
@@ -173,7 +173,7 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
 
     If less than half of that can be filled, because the next step back is a large one, the step is kept up to `reach_tokens`.
     """
-    seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
+    seen = [Position(entry=entry, view=view(entry.item)) for entry in history.said]
     unread = _unread_outputs(seen) if frontier_tokens else []
     kept = _kept(seen, unread=unread, frontier_tokens=frontier_tokens)
     start = min(_tail_start(kept, budget=frontier_tokens, reach=reach_tokens), _pending_start(seen), _calls_start(seen, unread))
@@ -182,20 +182,20 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
 
 def plan_from(history: History, *, view: Callable[[Item], View], tip: Tip, ordinal: int) -> Plan:
     """Decide what is replaced where all that was recorded from `ordinal` on stays as it is, and calls with their outputs."""
-    seen = [Seen(entry=entry, view=view(entry.item)) for entry in history.said]
+    seen = [Position(entry=entry, view=view(entry.item)) for entry in history.said]
     places = (index for index, position in enumerate(seen) if _is_from(position, ordinal))
     first = next(places, len(seen))
     start = max((cut for cut in find_boundaries([position.view for position in seen]) if cut <= first), default=0)
-    tail = tuple(Kept(seen=position, stub=position.entry.kind is EntryKind.STUB) for position in seen[start:])
+    tail = tuple(TailPosition(seen=position, stub=position.entry.kind is EntryKind.STUB) for position in seen[start:])
     return _planned(history, seen, tail, tip=tip)
 
 
-def _is_from(position: Seen, ordinal: int) -> bool:
+def _is_from(position: Position, ordinal: int) -> bool:
     source = position.entry.source
     return source is not None and source.ordinal >= ordinal
 
 
-def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip: Tip) -> Plan:
+def _planned(history: History, seen: list[Position], tail: tuple[TailPosition, ...], *, tip: Tip) -> Plan:
     start = len(seen) - len(tail)
     request = _request_before(seen, start)
     head = _head(history, seen)
@@ -218,14 +218,14 @@ def _planned(history: History, seen: list[Seen], tail: tuple[Kept, ...], *, tip:
         tokens_before=history.tokens,
         cut_from=history.cut_from,
         quoted=tuple(
-            Quoted(source=task.entry.source, seen=task, tokens=task.entry.tokens)
+            Quote(source=task.entry.source, seen=task, tokens=task.entry.tokens)
             for task in tasks
             if task.entry.source is not None
         ),
     )
 
 
-def _kept(seen: list[Seen], *, unread: Sequence[int], frontier_tokens: int) -> list[Kept]:
+def _kept(seen: list[Position], *, unread: Sequence[int], frontier_tokens: int) -> list[TailPosition]:
     """Return each position as the tail would hold it.
 
     Large outputs keep their beginning and end, unless they are among the newest, or unread: then they are whole as far as there
@@ -239,7 +239,7 @@ def _kept(seen: list[Seen], *, unread: Sequence[int], frontier_tokens: int) -> l
         **_share(seen, unread, room=UNREAD_FRONTIERS * frontier_tokens),
         **_share(seen, read, room=max(frontier_tokens * FRESH_PERCENT // 100, min(FRESH_TOKENS, frontier_tokens // 2))),
     }
-    kept: list[Kept] = []
+    kept: list[TailPosition] = []
     for index, position in enumerate(seen):
         entry = position.entry
         large = position.view.kind is ItemKind.OUTPUT and entry.tokens > CUT_ABOVE_TOKENS
@@ -247,11 +247,11 @@ def _kept(seen: list[Seen], *, unread: Sequence[int], frontier_tokens: int) -> l
         cut = large and entry.tokens > room.get(index, 0)
         stub = entry.kind is EntryKind.STUB or repeated or cut
         shown = max(room.get(index, 0) - AROUND_CUT_TOKENS, CUT_TOKENS) if cut and not repeated else None
-        kept.append(Kept(seen=position, stub=stub, cut_tokens=shown if entry.kind is not EntryKind.STUB else None))
+        kept.append(TailPosition(seen=position, stub=stub, cut_tokens=shown if entry.kind is not EntryKind.STUB else None))
     return kept
 
 
-def _share(seen: list[Seen], outputs: Sequence[int], *, room: int) -> dict[int, int]:
+def _share(seen: list[Position], outputs: Sequence[int], *, room: int) -> dict[int, int]:
     """Return how many tokens each of these outputs may take, the newest first: all it needs, until there is no more room."""
     shares: dict[int, int] = {}
     for index in reversed(outputs):
@@ -265,7 +265,7 @@ def _share(seen: list[Seen], outputs: Sequence[int], *, room: int) -> dict[int, 
     return shares
 
 
-def _unread_outputs(seen: list[Seen]) -> list[int]:
+def _unread_outputs(seen: list[Position]) -> list[int]:
     """Return the outputs behind everything the model said: it has not read them yet."""
     start = len(seen)
     while start and (seen[start - 1].view.kind is ItemKind.OUTPUT or _is_input(seen[start - 1].view)):
@@ -273,14 +273,14 @@ def _unread_outputs(seen: list[Seen]) -> list[int]:
     return [index for index in range(start, len(seen)) if seen[index].view.kind is ItemKind.OUTPUT]
 
 
-def _calls_start(seen: list[Seen], unread: Sequence[int]) -> int:
+def _calls_start(seen: list[Position], unread: Sequence[int]) -> int:
     """Return the index at which the calls begin whose outputs are unread; the end, if there are none."""
     if not unread:
         return len(seen)
     return max(cut for cut in find_boundaries([position.view for position in seen]) if cut <= unread[0])
 
 
-def _tail_start(kept: list[Kept], *, budget: int, reach: int) -> int:
+def _tail_start(kept: list[TailPosition], *, budget: int, reach: int) -> int:
     """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps most of it.
 
     A cut within `reach` if those within budget fill less than half of it.
@@ -301,7 +301,7 @@ def _tail_start(kept: list[Kept], *, budget: int, reach: int) -> int:
     return oldest
 
 
-def _pending_start(seen: list[Seen]) -> int:
+def _pending_start(seen: list[Position]) -> int:
     """Return the index at which input begins that nobody has answered, whatever it costs to keep; the end, if there is none."""
     start = len(seen)
     while start and _is_input(seen[start - 1].view):
@@ -309,7 +309,7 @@ def _pending_start(seen: list[Seen]) -> int:
     return next((index for index in range(start, len(seen)) if _begins_work(seen[index].view)), len(seen))
 
 
-def _opens_turn(seen: list[Seen], index: int) -> bool:
+def _opens_turn(seen: list[Position], index: int) -> bool:
     """Whether a turn begins at `index`: a person's message or an agent's task, or host context that leads up to one."""
     for position in seen[index:]:
         if _begins_work(position.view):
@@ -319,14 +319,14 @@ def _opens_turn(seen: list[Seen], index: int) -> bool:
     return False
 
 
-def _request_before(seen: list[Seen], start: int) -> Seen | None:
+def _request_before(seen: list[Position], start: int) -> Position | None:
     """Return the newest person's message where it stands before the tail: its turn is still going on."""
     if any(_is_request(position.view) for position in seen[start:]):
         return None
     return next((position for position in reversed(seen[:start]) if _is_request(position.view)), None)
 
 
-def _tasks_before(seen: list[Seen], start: int) -> tuple[Seen, ...]:
+def _tasks_before(seen: list[Position], start: int) -> tuple[Position, ...]:
     """Return what other agents asked for last, where it stands before the tail and nobody asked for anything since."""
     newest = next((index for index in reversed(range(len(seen))) if _begins_work(seen[index].view)), len(seen))
     if newest >= start or not _is_task(seen[newest].view):
@@ -355,7 +355,7 @@ def _begins_work(view: View) -> bool:
     return _is_request(view) or _is_task(view)
 
 
-def _head(history: History, seen: Sequence[Seen]) -> tuple[Seen, ...]:
+def _head(history: History, seen: Sequence[Position]) -> tuple[Position, ...]:
     """Return the instructions and tools a window begins with, but for those of which there is a newer version.
 
     What stands behind a state is not in front, though everything before it was replaced.
@@ -366,10 +366,10 @@ def _head(history: History, seen: Sequence[Seen]) -> tuple[Seen, ...]:
     return tuple(position for position in leading if texts.get(position.view.context or "") == position.view.text)
 
 
-def _newest_context(seen: list[Seen], start: int) -> tuple[Seen, ...]:
+def _newest_context(seen: list[Position], start: int) -> tuple[Position, ...]:
     """Return the newest version of each section of host context that the tail does not hold, in window order."""
     held = {position.view.context for position in seen[start:]}
-    newest: dict[str, Seen] = {}
+    newest: dict[str, Position] = {}
     for position in seen[:start]:
         section = position.view.context
         if section is not None and section not in held:

@@ -1,28 +1,88 @@
-"""What people said last, in messages of their own behind the state.
+"""The newest messages of people, quoted behind the state, and the older ones that can be left to recall.
 
-A later message decides over an earlier one without code having to know what it changes. The newest messages stand there whole, in
-order, each a message of its own, all of them from some message on; the state tells what is older. They are taken from the ledger,
-so a message that a tight window left out comes back where there is room.
+A later message decides over an earlier one without code having to know what it changes. So the newest messages stand behind the
+state whole, in order, each a message of its own; the state shows the older ones. They come from the ledger: a message that a
+tight window left out returns where there is room.
+
+Where people said more than fits, words are only counted: a word is rare or common among all their messages, in any language. The
+one list of words is that of `speech.may_bind`, and it only protects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.plan import Plan, Quoted, Seen
-from threadkeep.compaction.secrets import masked
-from threadkeep.compaction.speech import CUT_MARK
+from threadkeep.compaction.plan import Plan, Position, Quote
+from threadkeep.compaction.secrets import mask_secrets
+from threadkeep.compaction.speech import CUT_MARK, may_bind, obliges
 from threadkeep.compaction.transcript import untag
 from threadkeep.items import ItemKind
 from threadkeep.threads import EntryKind, Pointer
 from threadkeep.tokens import estimate_text
 
+# So many tokens of what people said stand in any window, whatever they repeat.
+PLENTY_TOKENS = 3_000
+# The newest messages stay, whatever they repeat.
+NEWEST_MESSAGES = 12
+# A message repeats others if each word of it stands in so many of them.
+OTHERS = 2
+# A word that no more messages than these hold is theirs: it may be a name, a value, or what a later message takes back.
+RARE = 3
+
+_word = re.compile(r"\w+")
+
+
+def find_repeated(ledger: Ledger) -> frozenset[str]:
+    """Return the older messages that say nothing of their own: each word of theirs stands in two others that are told.
+
+    What obliges, what is pinned or noted, and the newest messages are never among them; nor is any where people said little.
+    """
+    messages = [entry for entry in ledger.entries if _is_message(entry)]
+    if sum(estimate_text(entry.text) for entry in messages) <= PLENTY_TOKENS:
+        return frozenset()
+    words = {entry.id: _words(entry) for entry in messages}
+    told = Counter(word for said in words.values() for word in said)
+    common = dict(told)
+    repeated: set[str] = set()
+    # The most common first, and of equals the oldest.
+    for entry in sorted(messages[:-NEWEST_MESSAGES], key=lambda each: -_rarest(words[each.id], common)):
+        if not obliges(entry.text) and all(told[word] > OTHERS for word in words[entry.id]):
+            repeated.add(entry.id)
+            told.subtract(words[entry.id])
+    return frozenset(repeated)
+
+
+def rank_messages(messages: Sequence[LedgerEntry], *, beside: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """Return messages, first those that say most: words that few others hold, and what may bind later work.
+
+    Of equals the order stays.
+    """
+    words = {entry.id: _words(entry) for entry in beside if entry.speaker is Speaker.USER}
+    common = Counter(word for said in words.values() for word in said)
+
+    def weigh(entry: LedgerEntry) -> tuple[int, int]:
+        rarest = _rarest(words.get(entry.id, frozenset()), common)
+        return -(rarest <= RARE) - may_bind(entry.text), rarest
+
+    return sorted(messages, key=weigh)
+
+
+def _words(entry: LedgerEntry) -> frozenset[str]:
+    return frozenset(_word.findall(entry.text.casefold()))
+
+
+def _rarest(words: Iterable[str], common: dict[str, int]) -> int:
+    return min((common[word] for word in words), default=0)
+
+
 # What a dialect's message costs around its text.
 AROUND_TOKENS = 12
 
 
-def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int, repeated: frozenset[str] = frozenset()) -> tuple[Quoted, ...]:
+def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int, repeated: frozenset[str] = frozenset()) -> tuple[Quote, ...]:
     """Return the newest messages of people that the window does not keep anyway, oldest first, within `budget_tokens`.
 
     Those that say nothing of their own (`repeated`) are passed over.
@@ -31,7 +91,7 @@ def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int, repeated: fr
     kept = plan.kept_messages
     # A note stands in the state; what was said before it may not stand behind it, where it would read as later.
     since = max((_last_said(entry) for entry in ledger.entries if entry.noted and entry.speaker is Speaker.USER), default=-1)
-    chosen: list[Quoted] = []
+    chosen: list[Quote] = []
     for entry in sorted(_messages(ledger, kept), key=_last_said, reverse=True):
         if entry.sources[-1] in kept or entry.id in repeated:
             continue
@@ -43,7 +103,7 @@ def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int, repeated: fr
     return tuple(reversed(chosen))
 
 
-def entries_in_view(plan: Plan, ledger: Ledger) -> frozenset[str]:
+def find_entries_in_view(plan: Plan, ledger: Ledger) -> frozenset[str]:
     """Return the entries that messages of the new window tell, whole."""
     shown = plan.kept_messages | {quote.source for quote in plan.quoted}
     return frozenset(
@@ -89,19 +149,19 @@ def _last_said(entry: LedgerEntry) -> int:
     return entry.sources[-1].ordinal if entry.sources else -1
 
 
-def _quote(entry: LedgerEntry, standing: Mapping[Pointer, Seen]) -> Quoted:
+def _quote(entry: LedgerEntry, standing: Mapping[Pointer, Position]) -> Quote:
     source = entry.sources[-1]
     seen = standing.get(source)
     if seen is not None and _may_stand_as_it_is(seen, entry.text):
-        return Quoted(source=source, seen=seen, tokens=seen.entry.tokens)
-    text = untag(masked(entry.text))
+        return Quote(source=source, seen=seen, tokens=seen.entry.tokens)
+    text = untag(mask_secrets(entry.text))
     if CUT_MARK in text:
         text = f"{text} (in full at #{source.ordinal})"
-    return Quoted(source=source, seen=seen, text=text, tokens=estimate_text(text) + AROUND_TOKENS)
+    return Quote(source=source, seen=seen, text=text, tokens=estimate_text(text) + AROUND_TOKENS)
 
 
-def _may_stand_as_it_is(seen: Seen, told: str) -> bool:
+def _may_stand_as_it_is(seen: Position, told: str) -> bool:
     """Whether a message is nothing but what the ledger tells of it: no paste, no secret, no picture, nothing of a host's."""
     view = seen.view
     plain = view.kind is ItemKind.MESSAGE and view.context is None and not view.images and seen.entry.kind is EntryKind.KEEP
-    return plain and view.text.strip() == view.said.strip() == told.strip() and untag(masked(told)) == told
+    return plain and view.text.strip() == view.said.strip() == told.strip() and untag(mask_secrets(told)) == told

@@ -17,12 +17,12 @@ from threadkeep.items import digest_body, format_digest
 from threadkeep.threads import PinBody, Remark, SaidBody, UnpinBody
 
 
-def with_remarks(ledger: Ledger, remarks: Sequence[Remark]) -> Ledger:
+def apply_remarks(ledger: Ledger, remarks: Sequence[Remark]) -> Ledger:
     """Return the ledger with what people remarked, in the order they did. The same remarks always give the same ids."""
     return reduce(_with_one, remarks, ledger)
 
 
-def words_of(entry: LedgerEntry) -> str:
+def get_words(entry: LedgerEntry) -> str:
     """Return the digest by which a pin knows what it is about, whatever number that has in another ledger."""
     return format_digest(digest_body(entry.text.encode("utf-8", "surrogatepass")))
 
@@ -66,14 +66,14 @@ def _pinned(ledger: Ledger, remark: Remark, body: PinBody) -> Ledger:
         return ledger.with_entry(replace(found, pinned=True))
     # The checkpoint it was seen in no longer counts: what a person asked to keep outlasts that.
     seen = load_ledger(bytes(remark.seen.state)).find(body.entry) if remark.seen else None
-    if seen is None or words_of(seen) != body.words:
+    if seen is None or get_words(seen) != body.words:
         return ledger
     return _with_new(ledger, replace(seen, born=ledger.age, pinned=True))
 
 
 def _meant(ledger: Ledger, body: PinBody | UnpinBody) -> LedgerEntry | None:
     """Return the entry that says what was meant, the one of that number first; none where nothing says so any more."""
-    alike = [entry for entry in ledger.entries if words_of(entry) == body.words]
+    alike = [entry for entry in ledger.entries if get_words(entry) == body.words]
     return next((entry for entry in alike if entry.id == body.entry), alike[-1] if alike else None)
 
 

@@ -6,21 +6,21 @@ state beside it carries the thread on.
 
 from __future__ import annotations
 
-from threadkeep.compaction.asking import OVER_BUDGET, NotAsked, request_tokens, settled_part
-from threadkeep.compaction.drafting import Brief, Draft, DraftRefused, Voice
-from threadkeep.compaction.inline import parted
+from threadkeep.compaction.draft import Brief, Draft, DraftRefused, Summariser
+from threadkeep.compaction.draft_requests import OVER_BUDGET, NotAsked, estimate_request, select_settled
+from threadkeep.compaction.inline import split_inline
 from threadkeep.dialects import Request
 from threadkeep.items import Item
 
 NAME = "remote"
 
 
-def adopted(written: Item, *, issuer: str) -> Draft:
+def find_adopted(written: Item, *, issuer: str) -> Draft:
     """Return the draft that a provider wrote without being asked, in an answer to `issuer`; see `inline`."""
     return Draft(strategy=NAME, literals=(written,), issuer=issuer)
 
 
-async def draft(brief: Brief, voice: Voice) -> Draft:
+async def draft(brief: Brief, voice: Summariser) -> Draft:
     """Return what the provider put in place of the settled part of the window.
 
     Raises:
@@ -31,18 +31,18 @@ async def draft(brief: Brief, voice: Voice) -> Draft:
     if voice.compact is None or voice.dialect.name != brief.dialect.name:
         raise NotAsked("not_offered")
     own = voice.own or Request(fields={}, head=(), items=())
-    settled = [seen.entry.item for seen in settled_part(brief.window_for(voice))]
+    settled = [seen.entry.item for seen in select_settled(brief.window_for(voice))]
     if not settled:
         raise NotAsked("empty")
     request = Request(fields=own.fields, head=own.head, items=tuple(brief.dialect.arrange(settled)))
-    size = request_tokens(request)
+    size = estimate_request(request)
     if size > voice.window_tokens:
         raise NotAsked("too_large")
     if not voice.may_read(size):
         raise NotAsked(OVER_BUDGET)
     made = await voice.compact(request)
     # Whatever was said or echoed beside the compaction, the thread has or needs not.
-    literals = tuple(written for item in made.items if (written := parted(item).written) is not None)
+    literals = tuple(written for item in made.items if (written := split_inline(item).written) is not None)
     if not literals:
         raise DraftRefused("empty")
     return Draft(strategy=NAME, literals=literals, issuer=made.issuer)

@@ -14,8 +14,8 @@ from itertools import islice
 
 from threadkeep.compaction.ledger import Section
 from threadkeep.compaction.operations import FROM_A_MODEL
+from threadkeep.compaction.reply_checks import STATE_TAG, clean_text, is_line_end, strip_thinking
 from threadkeep.compaction.state_text import HEADINGS, TAG
-from threadkeep.compaction.usable import STATE_TAG, after_thinking, cleaned, ends_line
 
 
 class Verb(StrEnum):
@@ -115,7 +115,7 @@ _became = re.compile(r"\s*[→⇒]\s*")
 
 def parse_state(text: str) -> ParsedState:
     """Return the entries of a reply: of the last whole block that has any, else a torn one, else of the text around them."""
-    answer = after_thinking(cleaned(text))
+    answer = strip_thinking(clean_text(text))
     blocks = _find_blocks(answer)
     for body, closed in blocks:
         state = _read(body, in_block=True, closed=closed)
@@ -130,7 +130,7 @@ def _find_blocks(text: str) -> list[tuple[str, bool]]:
     found = list(STATE_TAG.finditer(text))
     # A tag that a sentence or an entry mentions is none: an opening one begins its line, a closing one begins or ends it.
     begins = {tag: not _word.search(text[max(0, tag.start() - 40) : tag.start()].rpartition("\n")[2]) for tag in found}
-    tags = [tag for tag in found if begins[tag] or (tag[1] and ends_line(text, tag.end()))]
+    tags = [tag for tag in found if begins[tag] or (tag[1] and is_line_end(text, tag.end()))]
     blocks: list[tuple[str, bool]] = []
     for tag, after in zip(tags, (*tags[1:], None), strict=True) if tags else ():
         if not tag[1]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.merge import LEAST_QUOTE_CHARS, plain
+from threadkeep.compaction.merge import LEAST_QUOTE_CHARS, normalise_text
 from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.reply import ParsedEntry, ParsedState, Verb, is_nothing, read_entry
 from threadkeep.threads import Pointer
@@ -26,7 +26,7 @@ WITHDRAWN = "withdrawn"
 _quoted = re.compile(r"\"([^\"\n]{1,400})\"|“([^”\n]{1,400})”|„([^“”\n]{1,400})[“”]|«([^»\n]{1,400})»|「([^」\n]{1,400})」")
 
 
-def operations_from(
+def read_operations(
     parsed: ParsedState, *, ledger: Ledger, spoken: Mapping[Pointer, str], thread_id: str, records: Collection[Pointer] = ()
 ) -> list[Operation]:
     """Return what a reply changes in the ledger. A pointer to no record of `spoken`, `records` or the ledger is not taken over.
@@ -50,12 +50,12 @@ class _Changes:
         self._entries = {entry.id: entry for entry in ledger.entries if entry.speaker in (Speaker.USER, Speaker.MODEL)}
         self._by_text: dict[str, LedgerEntry] = {}
         for entry in sorted(ledger.entries, key=lambda entry: entry.section not in BINDING):
-            self._by_text.setdefault(plain(entry.text), entry)
+            self._by_text.setdefault(normalise_text(entry.text), entry)
         told, seen = [source for entry in ledger.entries for source in entry.sources], [*records, *spoken]
         self._places = {place.ordinal: place for place in (*told, *seen)}
         self._newest = max(seen or told or [Pointer(thread_id, 0)], key=lambda place: place.ordinal)
-        self._messages = {place: f" {plain(text)} " for place, text in spoken.items()}
-        users = (f" {plain(entry.text)} " for entry in ledger.entries if entry.speaker is Speaker.USER)
+        self._messages = {place: f" {normalise_text(text)} " for place, text in spoken.items()}
+        users = (f" {normalise_text(entry.text)} " for entry in ledger.entries if entry.speaker is Speaker.USER)
         self._said = "\n".join((*self._messages.values(), *users))
         own = [entry for entry in ledger.entries if entry.speaker is Speaker.MODEL]
         self._standing = [entry for entry in own if entry.section is Section.HANDOFF]
@@ -101,7 +101,7 @@ class _Changes:
             targets = [target for target in targets if _akin(entry.text, target.text)]
         if targets or not entry.text or (entry.ids and entry.verb):
             return targets
-        same = self._by_text.get(plain(entry.text))
+        same = self._by_text.get(normalise_text(entry.text))
         return [same] if same is not None and same.id in self._entries else []
 
     def _take_update(self, entry: ParsedEntry, targets: list[LedgerEntry]) -> None:
@@ -112,7 +112,7 @@ class _Changes:
                 self._set_aside(target, entry)
         text = entry.text
         if own and entry.claim:
-            text = entry.claim if plain(text) in plain(own[0].text) else f"{text} → {entry.claim}"
+            text = entry.claim if normalise_text(text) in normalise_text(own[0].text) else f"{text} → {entry.claim}"
         if own:
             self._revise(own[0], text, entry)
         for other in own[1:]:
@@ -141,14 +141,14 @@ class _Changes:
     def _find_quotation(self, target: LedgerEntry, entry: ParsedEntry) -> tuple[Pointer, str] | None:
         """Return the later message of a user that a reply quotes, in quotation marks, behind an arrow or as the entry."""
         marked = ("".join(groups) for groups in _quoted.findall(f"{entry.text}\n{entry.claim}"))
-        own = plain(target.text)
+        own = normalise_text(target.text)
         texts = (text.strip() for text in (*marked, entry.claim, entry.text))
-        quotes = [text for text in texts if len(plain(text)) >= LEAST_QUOTE_CHARS and plain(text) not in own]
+        quotes = [text for text in texts if len(normalise_text(text)) >= LEAST_QUOTE_CHARS and normalise_text(text) not in own]
         since = max((source.ordinal for source in target.sources), default=-1)
         later = [place for place in self._messages if place.ordinal > since]
         for place in sorted(later, key=lambda place: (place.ordinal not in entry.pointers, -place.ordinal)):
             for quote in quotes:
-                if f" {plain(quote)} " in self._messages[place]:
+                if f" {normalise_text(quote)} " in self._messages[place]:
                     return place, quote
         return None
 
@@ -156,22 +156,22 @@ class _Changes:
         mine = target.speaker is Speaker.MODEL and not target.pinned and target.id not in self._decided
         if mine and text and self._is_news(text):
             self._decided.add(target.id)
-            self._known.add(plain(text))
+            self._known.add(normalise_text(text))
             self._found.append(Update(entry_id=target.id, text=text, source=self._place(entry)))
 
     def _add(self, section: Section, text: str, entry: ParsedEntry) -> None:
         """Add text of the model's own, unless it stands in the ledger or a user said it."""
         if self._room[section] > 0 and not is_nothing(text) and self._is_news(text):
             self._room[section] -= 1
-            self._known.add(plain(text))
+            self._known.add(normalise_text(text))
             added = self._handoff if section is Section.HANDOFF else self._found
             added.append(Add(section=section, text=text, source=self._place(entry)))
 
     def _is_news(self, text: str) -> bool:
         """Whether neither the ledger nor this reply has the text yet, and no user said it, with or without a label before it."""
-        if plain(text) in self._known or not self._weighs_another():
+        if normalise_text(text) in self._known or not self._weighs_another():
             return False
-        return not any(f" {words} " in self._said for part in (text, text.partition(": ")[2]) if (words := plain(part)))
+        return not any(f" {words} " in self._said for part in (text, text.partition(": ")[2]) if (words := normalise_text(part)))
 
     def _weighs_another(self) -> bool:
         self._claims_left -= 1
@@ -183,6 +183,6 @@ class _Changes:
 
 def _akin(text: str, told: str) -> bool:
     """Whether two texts share a word of some length, or one is part of the other."""
-    one, other = sorted((plain(text), plain(told)), key=len)
+    one, other = sorted((normalise_text(text), normalise_text(told)), key=len)
     shared = {*one.split()} & {*other.split()}
     return any(len(word) >= LEAST_SHARED_CHARS for word in shared) or f" {one} " in f" {other} "

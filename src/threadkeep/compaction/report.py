@@ -1,14 +1,234 @@
-"""What a compaction returns: what it did, or would do, to the window and the state."""
+"""What a compaction returns: what it did, or would do, to the window and to the state, line by line."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from threadkeep.compaction import AuditReport
-from threadkeep.compaction.comparison import Comparison, PlanSummary
+from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.plan import Plan, Position
 from threadkeep.compaction.worth import Worth
 from threadkeep.hooks import HookRun
-from threadkeep.threads import Attempt
+from threadkeep.threads import Attempt, EntryKind, LayoutEntry, StateEntry, StubEntry, WindowEntry
+from threadkeep.tokens import estimate_item
+
+# Labels of handoff lines that stand for different things each time.
+SEVERAL = frozenset({"asked", "todo", "open call"})
+# What a draft that names no successor leaves as the claim beside an entry it set aside.
+WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An entry that is still there and reads, or stands, otherwise than before."""
+
+    before: LedgerEntry
+    after: LedgerEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What became of every entry. Each of the later ledger is in one group, or among the unchanged.
+
+    Attributes:
+        added: New.
+        changed: New words, another section, another pin, or told again.
+        retired: Set aside since, with what replaced them; said and set aside in between is among them.
+        gone: In the earlier ledger only: computed or drafted anew without them.
+        unchanged: How many are as they were.
+    """
+
+    added: tuple[LedgerEntry, ...] = ()
+    changed: tuple[Change, ...] = ()
+    retired: tuple[LedgerEntry, ...] = ()
+    gone: tuple[LedgerEntry, ...] = ()
+    unchanged: int = 0
+
+
+def compare(before: Ledger, after: Ledger) -> Comparison:
+    """Return what changed from one ledger to another, in the order the entries stand there."""
+    earlier = _paired(before.entries, after.entries)
+    added: list[LedgerEntry] = []
+    changed: list[Change] = []
+    retired: list[LedgerEntry] = []
+    unchanged = 0
+    for index, entry in enumerate(after.entries):
+        old = earlier.get(index)
+        inactive = entry.section is Section.INACTIVE
+        if inactive and (old is None or old.section is not Section.INACTIVE):
+            retired.append(entry)
+        elif old is None:
+            added.append(entry)
+        elif _reads_otherwise(old, entry):
+            changed.append(Change(before=old, after=entry))
+        else:
+            unchanged += 1
+    paired = {id(entry) for entry in earlier.values()}
+    return Comparison(
+        added=tuple(added),
+        changed=tuple(changed),
+        retired=tuple(retired),
+        gone=tuple(entry for entry in before.entries if id(entry) not in paired),
+        unchanged=unchanged,
+    )
+
+
+def is_withdrawn(entry: LedgerEntry) -> bool:
+    """Whether an entry was set aside without anything in its place."""
+    return entry.section is Section.INACTIVE and (entry.claim is None or entry.claim.text == WITHDRAWN)
+
+
+def _paired(before: Sequence[LedgerEntry], after: Sequence[LedgerEntry]) -> dict[int, LedgerEntry]:
+    """Return, for positions of `after`, the entry of `before` that is the same thing; none is taken twice."""
+    told: defaultdict[object, list[LedgerEntry]] = defaultdict(list)
+    for entry in reversed(before):
+        told[_words(entry)].append(entry)
+    found = {index: told[_words(entry)].pop() for index, entry in enumerate(after) if told[_words(entry)]}
+    left = [entry for entries in told.values() for entry in entries]
+    names = {index: name for index, entry in enumerate(after) if index not in found and (name := _name(entry)) is not None}
+    often = Counter(names.values()), Counter(_name(entry) for entry in left)
+    renamed = {_name(entry): entry for entry in left}
+    return found | {index: renamed[name] for index, name in names.items() if often[0][name] == often[1][name] == 1}
+
+
+def _words(entry: LedgerEntry) -> object:
+    """What makes two entries the same without a doubt: who said it, the words, and where they were first said."""
+    if entry.speaker in (Speaker.COMPUTED, Speaker.AGENT):
+        return entry.section, entry.text
+    return entry.speaker, entry.text, entry.sources[:1]
+
+
+def _name(entry: LedgerEntry) -> object:
+    """What stays when an entry is written anew: a model's number, a handoff's label (one plan, one last error); else None."""
+    match entry.speaker:
+        case Speaker.MODEL:
+            return entry.id, entry.born
+        case Speaker.COMPUTED:
+            label, colon, _ = entry.text.partition(": ")
+            one_only = colon and entry.section is Section.HANDOFF and label not in SEVERAL
+            return label if one_only else None
+        case Speaker.USER | Speaker.AGENT:
+            return None
+
+
+def _reads_otherwise(old: LedgerEntry, new: LedgerEntry) -> bool:
+    sources = new.sources if new.speaker in (Speaker.COMPUTED, Speaker.AGENT) else old.sources
+    return replace(old, id=new.id, born=new.born, sources=sources) != new
+
+
+Range = tuple[int, int]
+"""The first and the last of numbers that follow each other, both included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPart:
+    """Positions of the window with one fate: how many, what they cost today and then, which records and turns they are."""
+
+    items: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    records: tuple[Range, ...] = ()
+    turns: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSummary:
+    """What a compaction does to the window, part by part; the tokens of all parts are those of the window.
+
+    Attributes:
+        replaced: What the state will stand for.
+        quoted: What people said that stands behind the state in their own messages, whole or by what of it holds.
+        context: Host context that is kept whole.
+        request: The message being worked on, where the frontier does not reach back to it.
+        frontier: What is kept as it stands in the window today.
+        stubbed: Outputs that become one line.
+        state: The session state, the old one and the new.
+    """
+
+    replaced: PlanPart
+    quoted: PlanPart
+    context: PlanPart
+    request: PlanPart
+    frontier: PlanPart
+    stubbed: PlanPart
+    state: PlanPart
+
+
+def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
+    """Return a plan, and the layout made of it, in figures."""
+    lines = {entry.ordinal: estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StubEntry)}
+    tail = [kept.seen for kept in plan.tail]
+    stubbed = [seen for seen in tail if seen.entry.kind is EntryKind.KEEP and _ordinal(seen.entry) in lines]
+    shortened = {id(seen) for seen in stubbed}
+    frontier = [seen for seen in tail if id(seen) not in shortened]
+    request = [plan.request] if plan.request else []
+    quoted = [quote.seen for quote in plan.quoted if quote.seen is not None]
+    others = {id(seen): seen for seen in (*plan.replaced, *quoted, *plan.head, *plan.context, *request, *tail)}.values()
+    made = [estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StateEntry)]
+    return PlanSummary(
+        replaced=replace(_part(plan.replaced), tokens_after=0),
+        quoted=_quoted_part(plan, lines),
+        context=_part((*plan.head, *plan.context)),
+        request=_part(request),
+        frontier=_part(frontier),
+        stubbed=replace(_part(stubbed), tokens_after=sum(lines[_ordinal(seen.entry)] for seen in stubbed)),
+        state=PlanPart(
+            items=len(made),
+            tokens_before=plan.tokens_before - sum(seen.entry.tokens for seen in others),
+            tokens_after=sum(made),
+        ),
+    )
+
+
+def _quoted_part(plan: Plan, lines: Mapping[int, int]) -> PlanPart:
+    """Return what is quoted; what stays as host context too is counted there today."""
+    quoted = [quote.seen for quote in plan.quoted if quote.seen is not None]
+    context = {id(seen) for seen in plan.context}
+    moved = _part(seen for seen in quoted if id(seen) not in context)
+    return replace(
+        _part(quoted),
+        tokens_before=moved.tokens_before,
+        tokens_after=sum(lines.get(quote.source.ordinal, quote.tokens) for quote in plan.quoted),
+    )
+
+
+def _part(positions: Iterable[Position]) -> PlanPart:
+    entries = [seen.entry for seen in positions]
+    tokens = sum(entry.tokens for entry in entries)
+    turns: list[Range] = []
+    for turn in sorted({entry.turn for entry in entries}):
+        _extend(turns, turn, follows=bool(turns) and turn == turns[-1][1] + 1)
+    return PlanPart(
+        items=len(entries), tokens_before=tokens, tokens_after=tokens, records=_record_ranges(entries), turns=tuple(turns)
+    )
+
+
+def _record_ranges(entries: Sequence[WindowEntry]) -> tuple[Range, ...]:
+    """Return the records of positions as ranges. The chain says whether two follow each other: only items have a link."""
+    ranges: list[Range] = []
+    depth: int | None = None
+    for entry in entries:
+        if entry.source is None:
+            continue
+        _extend(ranges, _ordinal(entry), follows=depth is not None and entry.depth == depth + 1)
+        depth = entry.depth
+    return tuple(ranges)
+
+
+def _extend(ranges: list[Range], number: int, *, follows: bool) -> None:
+    """Put a number at the end of the last range, or begin another with it."""
+    if follows:
+        ranges[-1] = (ranges[-1][0], number)
+    else:
+        ranges.append((number, number))
+
+
+def _ordinal(entry: WindowEntry) -> int:
+    if entry.source is None:
+        raise AssertionError("only the state and literals have no record, and neither is asked for one")
+    return entry.source.ordinal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

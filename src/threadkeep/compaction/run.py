@@ -1,58 +1,257 @@
-"""Runs a compaction: lease, hooks, plan, the ladder of strategies, commit."""
+"""Runs a compaction: lease, hooks, plan, the ladder of strategies, commit. Failed attempts get a record beside the history.
+
+The commit is one append. It happens only if the replaced span still lies on the live path and nothing of it was erased meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 
 import msgspec
 
-from threadkeep.compaction import Outcome, ledger_of, remote
+from threadkeep.compaction import Ledger, Outcome, read_ledger, remote
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.commit import Basis, adopted, commit, look
-from threadkeep.compaction.comparison import compare
+from threadkeep.compaction.continuation import load_carried_memory
 from threadkeep.compaction.engine import Proposal, propose
-from threadkeep.compaction.facts import Observed
-from threadkeep.compaction.failed_attempts import write_down_in_vain
-from threadkeep.compaction.fallback import Tries, draft_down
-from threadkeep.compaction.order import Order
-from threadkeep.compaction.report import CompactionReport
-from threadkeep.compaction.strategies import asks_a_model, ladder
-from threadkeep.compaction.summariser import model_for, voice_for
-from threadkeep.compaction.telemetry import CompactionAttempt, CompactionFigures, observed, spent_on
+from threadkeep.compaction.facts import ObservedItem
+from threadkeep.compaction.fallback import AttemptLog, conclude_without_model, draft_with_fallbacks
+from threadkeep.compaction.order import ADOPTED, Order
+from threadkeep.compaction.report import CompactionReport, compare
+from threadkeep.compaction.strategies import needs_model, order_strategies
+from threadkeep.compaction.summariser import choose_model, make_summariser
+from threadkeep.compaction.telemetry import CompactionAttempt, CompactionFigures, observe, sum_spent
 from threadkeep.compaction.worth import CACHED_PRICE, check_worth_now
 from threadkeep.dialects import Dialect
-from threadkeep.errors import BadInput, BrokenWindow, CompactionRunning, CompactionStopped, NothingToCompact, StaleCheckpoint
+from threadkeep.errors import (
+    BadInput,
+    BrokenWindow,
+    CompactionRunning,
+    CompactionStopped,
+    NotFound,
+    NothingToCompact,
+    OrdinalConflict,
+    StaleCheckpoint,
+    StoreError,
+)
 from threadkeep.hooks import CompactionFacts, HookEvent, HookRun, run_hooks
-from threadkeep.items import Item
+from threadkeep.items import Item, digest_body
 from threadkeep.llm import Model
-from threadkeep.store import NewRecord, RecordKind, Span, ThreadStore
-from threadkeep.threads import Checkpoint, History, Pointer, encode_body
+from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadStore
+from threadkeep.threads import (
+    Attempt,
+    Checkpoint,
+    EntryKind,
+    History,
+    LivePath,
+    Pointer,
+    ReplyBody,
+    Tip,
+    encode_body,
+    is_failed_attempt,
+    read_failed_attempts,
+)
 from threadkeep.threads.agents import AgentIdentity, load_agent_identity
 from threadkeep.threads.lease import hold_lease
 from threadkeep.threads.pressure import find_last_model
-from threadkeep.threads.reader import find_last_usage, load_live_path
+from threadkeep.threads.reader import find_last_usage, load_history, load_live_path, load_records, load_tip, read_body
+from threadkeep.threads.sealed_items import Recipient, find_account, find_foreign_seals
+from threadkeep.threads.tombstones import read_erasure_note
+from threadkeep.threads.writer import append_beside
 from threadkeep.tokens import Calibration
+
+# How far back it is looked in each span of a path: a thread may hold as many answers as it has turns.
+REPLIES_LOOKED_AT = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAttempts:
+    """A compaction that asked a model and came to nothing."""
+
+    record: Record
+    tried: ReplyBody
+
+
+async def record_failed_attempts(backend: Backend, thread_id: str, attempts: Sequence[Attempt], *, outcome: str) -> None:
+    """Record what was tried for a compaction that ended with `outcome`, if a model was asked at all. Durable when it returns.
+
+    Where the store cannot take it, nothing is written and nothing is raised: the caller has an error to raise that says what
+    happened to the thread, and it carries the same attempts.
+    """
+    if not any(attempt.calls for attempt in attempts):
+        return
+    body = ReplyBody(items=[], outcome=outcome, estimated_tokens=0, attempts=list(attempts))
+    with suppress(StoreError, NotFound):
+        checkpoint = (await load_live_path(backend.store, thread_id)).checkpoint
+        target = checkpoint.ordinal if checkpoint else 0
+        await append_beside(backend, thread_id, RecordKind.REPLY, encode_body(body), target=target)
+
+
+async def find_newest_failed_attempts(store: ThreadStore, path: LivePath, *, most: int) -> list[FailedAttempts]:
+    """Return the newest compactions of a path that came to nothing, the newest first. Reads no other answer's body."""
+    found: list[FailedAttempts] = []
+    for span in path.spans:
+        replies = await store.read(span, kinds={RecordKind.REPLY}, newest_first=True, limit=REPLIES_LOOKED_AT, bodies=False)
+        ordinals = {record.ordinal for record in [each for each in replies if is_failed_attempt(each)][: most - len(found)]}
+        for record in await store.read(span, ordinals=ordinals, newest_first=True) if ordinals else ():
+            tried = read_failed_attempts(record)
+            if tried is not None:
+                found.append(FailedAttempts(record=record, tried=tried))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a compaction is made of, all of it up to one ordinal: what arrives later stands after its cut.
+
+    Attributes:
+        carried: What was remembered in the thread that this one continues; None where it remembers by itself.
+        carried_from: The records that is known from, unless they were erased before.
+    """
+
+    thread_id: str
+    path: LivePath
+    history: History
+    tip: Tip
+    carried: Ledger | None = None
+    carried_from: frozenset[Pointer] = frozenset()
+
+
+async def load_basis(backend: Backend, thread_id: str, *, seed: bytes) -> Basis:
+    """Return a thread as a compaction finds it now; `seed` is the chain's first link."""
+    store = backend.store
+    end = (await store.get(thread_id)).next
+    path = await load_live_path(store, thread_id, stop=end)
+    history = await load_history(store, path)
+    carried = await load_carried_memory(backend, thread_id) if history.checkpoint is None else None
+    sources = _sources(carried) if carried is not None else frozenset()
+    return Basis(
+        thread_id=thread_id,
+        path=path,
+        history=history,
+        tip=await load_tip(store, thread_id, seed=seed, stop=end),
+        carried=carried,
+        carried_from=sources - (await _erased(store, sources)).keys(),
+    )
+
+
+async def commit(backend: Backend, record: NewRecord, *, basis: Basis) -> int:
+    """Append a checkpoint and return its ordinal. The tip may have moved; what it is made of must be as it was.
+
+    Raises:
+        StaleCheckpoint: The span left the live path, or something of it was erased.
+    """
+    expected = basis.tip.next
+    while True:
+        # Asked every time: what a fork shares, or what stands in another thread too, is erased without a word to this one.
+        if await _holds_erased(backend.store, basis):
+            raise StaleCheckpoint(basis.thread_id)
+        try:
+            return await backend.append(basis.thread_id, [record], expected=expected) - 1
+        except OrdinalConflict as conflict:
+            expected = conflict.actual
+        if not await _is_on_path(backend.store, basis) or await _erasure_is_noted(backend.store, basis, stop=expected):
+            raise StaleCheckpoint(basis.thread_id)
+
+
+async def _is_on_path(store: ThreadStore, basis: Basis) -> bool:
+    """Whether the checkpoint's base, and the newest record the compaction saw, are still on the live path.
+
+    The path below a record never changes, so the newest one stands for everything before it.
+    """
+    history = basis.history
+    checkpoint = (await load_live_path(store, basis.thread_id)).checkpoint
+    path = await load_live_path(store, basis.thread_id, whole=True)
+    base = checkpoint.ordinal if checkpoint else None
+    seen = [entry.source for entry in history.entries if entry.source is not None]
+    newest = max(seen, key=lambda source: source.ordinal, default=None)
+    return base == history.checkpoint_ordinal and (newest is None or path.find_thread(newest.ordinal) == newest.thread_id)
+
+
+async def _erasure_is_noted(store: ThreadStore, basis: Basis, *, stop: int) -> bool:
+    """Whether an erasure of the thread began since: it is noted first, and what it planned does not know this checkpoint."""
+    since = Span(thread_id=basis.thread_id, start=basis.tip.next, stop=stop)
+    return any(read_erasure_note(note.body) is not None for note in await store.read(since, kinds={RecordKind.NOTE}))
+
+
+async def _holds_erased(store: ThreadStore, basis: Basis) -> bool:
+    """Whether anything the compaction read is erased by now. Reads no bodies.
+
+    What the checkpoint below was made of need not be asked for: erasing any of it undoes that checkpoint.
+    """
+    shown = {entry.source: entry.item for entry in basis.history.entries if entry.source and entry.kind is EntryKind.KEEP}
+    remarked = {remark.source for remark in basis.history.remarks}
+    gone = await _erased(store, {*shown, *remarked, *basis.carried_from})
+    # A placeholder, which stood there when the compaction looked, is not what was erased.
+    return any(place not in shown or digest_body(shown[place].raw) == record.digest for place, record in gone.items())
+
+
+async def _erased(store: ThreadStore, places: Iterable[Pointer]) -> dict[Pointer, Record]:
+    """Return those of some records whose bytes are gone."""
+    found = await load_records(store, places, bodies=False)
+    return {place: record for place, record in found.items() if record.erased}
+
+
+def _sources(ledger: Ledger) -> frozenset[Pointer]:
+    claims = (entry.claim.source for entry in ledger.entries if entry.claim is not None)
+    return frozenset((*(source for entry in ledger.entries for source in entry.sources), *claims))
+
+
+async def adopt_provider_compaction(
+    backend: Backend, basis: Basis, proposal: Proposal, order: Order, tried: AttemptLog
+) -> Outcome:
+    """Return what a compaction comes to that the provider wrote in an answer to the order's model, for its account.
+
+    Raises:
+        NothingToCompact: It wrote none, or another did since; or a person undid what came of it.
+    """
+    model, written = order.model, proposal.brief.written
+    issuer = find_account(model) if model is not None else None
+    if model is None or issuer is None or written is None:
+        raise NothingToCompact(basis.thread_id, reason="its provider compacted nothing by itself")
+    reader = Recipient(model=model.name, issuer=issuer)
+    foreign = await find_foreign_seals(
+        reader, basis.history, store=backend.store, thread_id=basis.thread_id, dialect=proposal.brief.dialect
+    )
+    if written.place in foreign:
+        raise NothingToCompact(basis.thread_id, reason="another account's provider compacted it since")
+    if await _was_undone(backend, basis, written.place.ordinal):
+        raise NothingToCompact(basis.thread_id, reason="what its provider compacted by itself was undone")
+    draft = remote.find_adopted(written.item, issuer=issuer)
+    return await conclude_without_model(draft, proposal, tried, clock=backend.clock, model=model.name)
+
+
+async def _was_undone(backend: Backend, basis: Basis, written: int) -> bool:
+    """Whether a checkpoint that was made of what the provider wrote at an ordinal was undone."""
+    for span in basis.path.spans:
+        later = Span(thread_id=span.thread_id, start=max(span.start, written), stop=max(span.stop, written))
+        undone = {record.target for record in await backend.store.read(later, kinds={RecordKind.UNDO}, bodies=False)}
+        for record in await backend.store.read(later, kinds={RecordKind.CHECKPOINT}) if undone else ():
+            made = read_body(record, Checkpoint) if record.ordinal in undone else None
+            if made is not None and made.reason == ADOPTED and made.cut > written:
+                return True
+    return False
 
 
 async def read_unread(
     store: ThreadStore, thread_id: str, history: History, *, dialect: Dialect, upto: int, stop: int
-) -> tuple[Observed, ...]:
+) -> tuple[ObservedItem, ...]:
     """Return the items behind a window's checkpoint from `upto` on, oldest first; nothing where its journal holds them all."""
     if history.checkpoint is None or upto >= history.checkpoint.cut:
         return ()
     shown = {entry.source for entry in history.entries}
     path = await load_live_path(store, thread_id, stop=stop, whole=True)
-    found: list[Observed] = []
+    found: list[ObservedItem] = []
     for span in reversed(path.spans):
         clipped = Span(thread_id=span.thread_id, start=max(span.start, upto), stop=min(span.stop, history.checkpoint.cut))
         for record in await store.read(clipped, kinds={RecordKind.ITEM}) if clipped.start < clipped.stop else ():
             source = Pointer(record.thread_id, record.ordinal)
             if source not in shown and not record.erased:
                 item = Item(record.body)
-                found.append(Observed(view=dialect.view(item), source=source, item=item))
+                found.append(ObservedItem(view=dialect.view(item), source=source, item=item))
     return tuple(found)
 
 
@@ -74,8 +273,8 @@ async def compact_thread(
         StaleCheckpoint: The span left the live path while the draft was made, or something of it was erased.
     """
     order = order or Order()
-    model = model_for(order, backend.policy)
-    rungs = rungs_for(order, backend)
+    model = choose_model(order, backend.policy)
+    rungs = list_strategies(order, backend)
     watched = CompactionAttempt(
         attempt_id=secrets.token_hex(8),
         thread_id=thread_id,
@@ -96,17 +295,17 @@ async def compact_thread(
         raise
 
 
-def rungs_for(order: Order, backend: Backend) -> tuple[str, ...]:
+def list_strategies(order: Order, backend: Backend) -> tuple[str, ...]:
     """Return the strategies that an order tries, one after the other.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
         BadInput: A person asked for a strategy that needs a model, and there is none.
     """
-    model = model_for(order, backend.policy)
+    model = choose_model(order, backend.policy)
     wanted = remote.NAME if order.adopting else order.strategy or backend.policy.strategy
-    rungs = ladder(wanted, model=model is not None)
-    if asks_a_model(rungs[0]) and model is None and order.trigger == "manual":
+    rungs = order_strategies(wanted, model=model is not None)
+    if needs_model(rungs[0]) and model is None and order.trigger == "manual":
         raise BadInput(f"{rungs[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
     return rungs
 
@@ -130,21 +329,21 @@ async def _made(
 ) -> CompactionReport:
     """Compact under the lease, with the observer told how it ended, and the hooks if there is a checkpoint."""
     thread_id = watched.thread_id
-    with observed(backend.policy.observer, watched) as watch:
+    with observe(backend.policy.observer, watched) as watch:
         async with hold_lease(backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
             if lease is None and not order.dry_run:
                 raise CompactionRunning(thread_id)
-            tried = Tries(heard=watch.tried)
+            tried = AttemptLog(heard=watch.tried)
             # A lease that is lost under it stops nothing: whoever commits first has compacted, and the other's base is stale.
             try:
                 done = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order, run=run, tried=tried)
             except (StaleCheckpoint, NothingToCompact, BrokenWindow) as error:
                 error.attempts = tuple(tried.attempts)
                 if not order.dry_run:
-                    await write_down_in_vain(backend, thread_id, tried.attempts, outcome=error.code)
+                    await record_failed_attempts(backend, thread_id, tried.attempts, outcome=error.code)
                 raise
             finally:
-                watch.spent = spent_on(tried.attempts)
+                watch.spent = sum_spent(tried.attempts)
         watch.figures = _figures(done.report)
     # Outside the lease: the checkpoint is durable, and whatever a hook does takes nothing of it back.
     return await _told_afterwards(backend, done)
@@ -167,10 +366,10 @@ async def _compact(
     seed: bytes,
     order: Order,
     run: _Run,
-    tried: Tries,
+    tried: AttemptLog,
 ) -> _Done:
     policy = backend.policy
-    basis = await look(backend, thread_id, seed=seed)
+    basis = await load_basis(backend, thread_id, seed=seed)
     proposal = await _proposed(backend, basis, dialect=dialect, order=order)
     if order.room_tokens is not None:
         # Before anybody is asked: a draft that was paid for is not dropped for its price.
@@ -179,18 +378,18 @@ async def _compact(
             proposal.brief,
             quoted_tokens=proposal.quoted_tokens,
             room_tokens=order.room_tokens,
-            draft_price=_draft_price(order, rungs, model=model_for(order, policy)),
+            draft_price=_draft_price(order, rungs, model=choose_model(order, policy)),
         )
     facts = await _facts(backend, basis, proposal, order=order, strategy=rungs[0])
     runs = () if order.dry_run else await _runs(backend, facts)
     if order.adopting:
-        outcome = await adopted(backend, basis, proposal, order, tried)
+        outcome = await adopt_provider_compaction(backend, basis, proposal, order, tried)
     else:
-        outcome = await draft_down(
+        outcome = await draft_with_fallbacks(
             proposal,
             rungs,
             tried=tried,
-            speak=await voice_for(order, backend, basis.history, thread_id=thread_id, dialect=dialect),
+            speak=await make_summariser(order, backend, basis.history, thread_id=thread_id, dialect=dialect),
             clock=backend.clock,
             breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
             timeout_s=policy.timeout_s,
@@ -210,7 +409,7 @@ async def _compact(
 
 def _draft_price(order: Order, rungs: tuple[str, ...], *, model: Model | None) -> float:
     """Return what a token of the window costs a draft to read: the thread's own model finds it in its cache."""
-    if model is None or not asks_a_model(rungs[0]):
+    if model is None or not needs_model(rungs[0]):
         return 0.0
     return CACHED_PRICE if model is order.model and order.own is not None else 1.0
 
@@ -249,7 +448,7 @@ async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
 
 
 async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: Order) -> Proposal:
-    upto = ledger_of(basis.history, carried=basis.carried).journal.upto
+    upto = read_ledger(basis.history, carried=basis.carried).journal.upto
     unread = await read_unread(backend.store, basis.thread_id, basis.history, dialect=dialect, upto=upto, stop=basis.tip.next)
     return await asyncio.to_thread(
         propose,
@@ -291,7 +490,7 @@ def _figures(report: CompactionReport) -> CompactionFigures:
         tokens_before=report.tokens_before,
         tokens_after=report.tokens_after,
         checkpoint=report.checkpoint,
-        **asdict(spent_on(report.attempts)),
+        **asdict(sum_spent(report.attempts)),
     )
 
 
@@ -329,5 +528,5 @@ def _report(
         over_target=outcome.over_target,
         audit=outcome.report,
         plan=outcome.plan,
-        changes=compare(ledger_of(history), outcome.ledger),
+        changes=compare(read_ledger(history), outcome.ledger),
     )

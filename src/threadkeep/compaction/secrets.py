@@ -47,7 +47,7 @@ _MARKS = (
 )
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Return text in which every credential is its first few letters and its length."""
     folded = text.lower()
     if not any(mark in folded for mark in _MARKS):

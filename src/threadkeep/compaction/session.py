@@ -6,14 +6,14 @@ it answers becomes operations (`reply`); what people said is in the ledger whate
 
 from __future__ import annotations
 
-from threadkeep.compaction.asking import drafted
-from threadkeep.compaction.drafting import Brief, Draft, DraftRefused, Voice
-from threadkeep.compaction.instructions import asked_tokens, session_instruction
+from threadkeep.compaction.draft import Brief, Draft, DraftRefused, Summariser
+from threadkeep.compaction.draft_requests import write_draft
+from threadkeep.compaction.instructions import choose_answer_tokens, write_session_instruction
 from threadkeep.compaction.ledger import Ledger, Speaker
-from threadkeep.compaction.merge import apply, plain
+from threadkeep.compaction.merge import apply, normalise_text
 from threadkeep.compaction.operations import Operation
 from threadkeep.compaction.reply import ParsedState, parse_state
-from threadkeep.compaction.reply_operations import operations_from
+from threadkeep.compaction.reply_operations import read_operations
 
 NAME = "session"
 BLOCK_TOKENS = 4_000
@@ -21,22 +21,26 @@ BLOCK_TOKENS = 4_000
 MOST_BLOCK_TOKENS = 20_000
 
 
-async def draft(brief: Brief, voice: Voice) -> Draft:
+async def draft(brief: Brief, voice: Summariser) -> Draft:
     """Return what the model makes of the span.
 
     Raises:
         DraftRefused: It made nothing of it.
         ModelError: It could not be asked.
     """
-    written = await drafted(brief, voice, lambda: _Written(brief))
+    written = await write_draft(brief, voice, lambda: _Written(brief))
     return Draft(strategy=NAME, stages=tuple(written.stages), ignored=written.ignored)
 
 
-def find_unknown(parsed: ParsedState, ledger: Ledger) -> list[str]:
+def find_unknown_operations(parsed: ParsedState, ledger: Ledger) -> list[str]:
     """Return the operations of a reply that name no entry of the ledger, as written: nothing comes of them."""
-    known = {entry.id for entry in ledger.entries} | {plain(entry.text) for entry in ledger.entries}
+    known = {entry.id for entry in ledger.entries} | {normalise_text(entry.text) for entry in ledger.entries}
     said = [entry for entries in parsed.sections.values() for entry in entries if entry.verb]
-    return [f"{entry.verb} {', '.join(entry.ids) or entry.text}" for entry in said if not known & {*entry.ids, plain(entry.text)}]
+    return [
+        f"{entry.verb} {', '.join(entry.ids) or entry.text}"
+        for entry in said
+        if not known & {*entry.ids, normalise_text(entry.text)}
+    ]
 
 
 class _Written:
@@ -64,8 +68,8 @@ class _Written:
         said = (entry for entry in brief.ledger.entries if entry.speaker is Speaker.USER)
         told = {source for entry in said for source in entry.sources}
         fresh = [seen for seen in brief.plan.spoken if seen.entry.source not in told]
-        target = asked_tokens(brief.plan.tokens_before, most=BLOCK_TOKENS)
-        return session_instruction(self._ledger, fresh, prompt=brief.prompt, focus=brief.focus, target_tokens=target)
+        target = choose_answer_tokens(brief.plan.tokens_before, most=BLOCK_TOKENS)
+        return write_session_instruction(self._ledger, fresh, prompt=brief.prompt, focus=brief.focus, target_tokens=target)
 
     def is_draft(self, text: str) -> bool:
         state = parse_state(text)
@@ -75,9 +79,9 @@ class _Written:
         parsed = parse_state(text)
         if not parsed.sections:
             raise DraftRefused("unreadable")
-        self.ignored += len(find_unknown(parsed, self._ledger))
+        self.ignored += len(find_unknown_operations(parsed, self._ledger))
         operations = tuple(
-            operations_from(
+            read_operations(
                 parsed,
                 ledger=self._ledger,
                 spoken=self._spoken,

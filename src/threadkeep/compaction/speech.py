@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from threadkeep.compaction.exact_values import values_in
 from threadkeep.tokens import estimate_text
 
 # A run of so many lines of output, code or a log is a paste, or of so many characters; less belongs to what is said.
@@ -61,7 +60,7 @@ def may_bind(said: str) -> bool:
     if not _latin.search(said):
         return True
     sentences = (sentence for sentence in _sentence.findall(said) if not sentence.rstrip().endswith("?"))
-    return any(_obliges.search(sentence) or values_in(sentence) for sentence in sentences)
+    return any(_obliges.search(sentence) or find_values(sentence) for sentence in sentences)
 
 
 def obliges(said: str) -> bool:
@@ -156,3 +155,18 @@ def _is_machine(line: str) -> bool:
     if line.startswith(("    ", "\t")) or _trace.match(line):
         return True
     return len(bare) >= SHORTEST_MACHINE_LINE and sum(char in _signs for char in bare) >= MACHINE_SHARE * len(bare)
+
+
+_token = re.compile(r"[\w./:@#$%+~^=-]*[\w%]", re.UNICODE)
+_name = re.compile(r"[a-z]+[A-Z]\w*|\w+_\w+|[A-Z]{2,}\w*|\w+(?:[./:@-]\w+)+")
+SHORTEST = 2
+
+
+def find_values(text: str) -> frozenset[str]:
+    """Return the exact values a text names: whatever holds a figure, or is written as code writes names."""
+    found: set[str] = set()
+    for token in _token.findall(text):
+        bare = token.strip(".:-/#=~^+")
+        if len(bare) >= SHORTEST and (any(char.isdigit() for char in bare) or _name.fullmatch(bare)):
+            found.add(bare)
+    return frozenset(found)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.operations import FROM_A_MODEL
-from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.speech import cut_middle, tell_briefly
 from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.threads import Pointer
@@ -46,14 +46,14 @@ def render_state(ledger: Ledger, *, whole: bool = False) -> str:
     sections = []
     for section in Section:
         entries = [entry for entry in ledger.section(section) if entry.id not in hidden]
-        lines = [f"- {render_line(entry, brief=entry.id in brief, with_id=whole)}" for entry in in_reading_order(entries)]
+        lines = [f"- {render_line(entry, brief=entry.id in brief, with_id=whole)}" for entry in sort_for_reading(entries)]
         lines.extend(_left_out_lines(ledger, section) if not whole else ())
         sections.append("\n".join([HEADINGS[section], *(lines or ["- none"])]))
     preface = f"{PREFACE}{BEHIND}" if ledger.in_view and not whole else PREFACE
     return f"{preface}\n\n<{TAG}>\n" + "\n\n".join(sections) + f"\n</{TAG}>"
 
 
-def in_reading_order(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
+def sort_for_reading(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
     """Return entries as a section tells them: pins, then what people said, then the agent's findings, then the rest."""
     return sorted(entries, key=_rank)
 
@@ -83,7 +83,7 @@ def render_line(entry: LedgerEntry, *, brief: bool = False, with_id: bool = Fals
 
 def neutralise(text: str) -> str:
     """Return text on one line that cannot be taken for the block's own structure, credentials masked."""
-    return _tag.sub(r"‹\1", masked(" ".join(text.split())))
+    return _tag.sub(r"‹\1", mask_secrets(" ".join(text.split())))
 
 
 def _rank(entry: LedgerEntry) -> int:

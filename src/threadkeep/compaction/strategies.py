@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from threadkeep.compaction import handoff, remote, session
-from threadkeep.compaction.drafting import Brief, Draft, Voice
-from threadkeep.compaction.strategy_names import EXTRACTIVE
+from threadkeep.compaction.draft import EXTRACTIVE, Brief, Draft, Summariser
 from threadkeep.errors import UnknownStrategy
 
-Drafter = Callable[[Brief, Voice], Awaitable[Draft]]
+Drafter = Callable[[Brief, Summariser], Awaitable[Draft]]
 
 # Those that ask a model. `extractive` asks none and has no drafter: every compaction does what it does.
 DRAFTERS: Final[Mapping[str, Drafter]] = {session.NAME: session.draft, handoff.NAME: handoff.draft, remote.NAME: remote.draft}
@@ -21,7 +20,7 @@ STRATEGIES: Final = (DEFAULT, *DRAFTERS, EXTRACTIVE)
 _NEXT: Final[Mapping[str, str]] = {remote.NAME: session.NAME, session.NAME: EXTRACTIVE, handoff.NAME: EXTRACTIVE}
 
 
-def ladder(strategy: str | None, *, model: bool) -> tuple[str, ...]:
+def order_strategies(strategy: str | None, *, model: bool) -> tuple[str, ...]:
     """Return the strategies to try in order. `default` is `session` where a model can be asked, else `extractive`.
 
     Raises:
@@ -38,6 +37,6 @@ def ladder(strategy: str | None, *, model: bool) -> tuple[str, ...]:
     return tuple(rungs)
 
 
-def asks_a_model(strategy: str) -> bool:
+def needs_model(strategy: str) -> bool:
     """Whether a strategy can do nothing without a model."""
     return strategy in DRAFTERS

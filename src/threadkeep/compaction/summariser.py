@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from threadkeep.compaction.asking import ANSWER_TOKENS, OVER_BUDGET, NotAsked, request_tokens
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.drafting import AskRemote, Meter, Voice
+from threadkeep.compaction.draft import AskRemote, Meter, Summariser
+from threadkeep.compaction.draft_requests import ANSWER_TOKENS, OVER_BUDGET, NotAsked, estimate_request
 from threadkeep.compaction.fallback import Speak
-from threadkeep.compaction.order import CompactionPolicy, DraftBudget, Order, Patience
+from threadkeep.compaction.order import CompactionPolicy, DraftBudget, Order, RetryPolicy
 from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.llm import (
@@ -28,16 +28,16 @@ MOST_ANSWER_TOKENS = 16_000
 MICRO_USD_IN_A_CENT = 10_000
 
 
-def model_for(order: Order, policy: CompactionPolicy) -> Model | None:
+def choose_model(order: Order, policy: CompactionPolicy) -> Model | None:
     """Return whom a compaction asks. What a person names outweighs what is configured, and that the model of a turn."""
     if order.trigger == "auto" and policy.model is not None:
         return policy.model
     return order.model or policy.model
 
 
-async def voice_for(order: Order, backend: Backend, history: History, *, thread_id: str, dialect: Dialect) -> Speak | None:
+async def make_summariser(order: Order, backend: Backend, history: History, *, thread_id: str, dialect: Dialect) -> Speak | None:
     """Return what gives a compaction of a thread's window its voice; None where there is nobody to ask."""
-    model = model_for(order, backend.policy)
+    model = choose_model(order, backend.policy)
     if model is None:
         return None
     reader = Recipient(model=model.name, issuer=find_account(model))
@@ -62,7 +62,7 @@ def _voice(
     window_tokens: int,
     own: Request | None,
     foreign: frozenset[Pointer],
-) -> Voice:
+) -> Summariser:
     patience = policy.patience
     patiently = partial(
         ask_with_retries,
@@ -78,7 +78,7 @@ def _voice(
         if budget is not None:
             most = min(most, budget.output_tokens - (meter.output_tokens or 0))
             price = policy.prices.get(model.name, 0.0)
-            expected = (meter.cost_micro_usd or 0) + price * request_tokens(request)
+            expected = (meter.cost_micro_usd or 0) + price * estimate_request(request)
             if most <= 0 or expected > budget.cents * MICRO_USD_IN_A_CENT:
                 raise NotAsked(OVER_BUDGET)
         bounded = model.bound(request, answer_tokens=most) if isinstance(model, BoundableModel) else request
@@ -96,7 +96,7 @@ def _voice(
         return reply
 
     remote = model if isinstance(model, RemoteCompactor) else None
-    return Voice(
+    return Summariser(
         name=model.name,
         dialect=find_dialect(model.dialect),
         ask=ask,
@@ -117,7 +117,7 @@ def answer_tokens(window_tokens: int) -> int:
     return min(MOST_ANSWER_TOKENS, min(ANSWER_TOKENS, window_tokens // 4) + window_tokens // 20)
 
 
-def _compacting(model: RemoteCompactor, meter: Meter, *, patience: Patience) -> AskRemote:
+def _compacting(model: RemoteCompactor, meter: Meter, *, patience: RetryPolicy) -> AskRemote:
     async def compact(request: Request) -> RemoteCompaction:
         made = await compact_with_retries(
             model,

@@ -69,7 +69,7 @@ class Spent:
 NOTHING_SPENT: Final = Spent()
 
 
-def spent_on(attempts: Sequence[Attempt]) -> Spent:
+def sum_spent(attempts: Sequence[Attempt]) -> Spent:
     """Return what strategies that were tried cost together."""
     bill = sum_attempts(attempts)
     return Spent(
@@ -144,7 +144,7 @@ class Watch:
 
 
 @contextmanager
-def observed(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterator[Watch]:
+def observe(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterator[Watch]:
     """Tell `observer` how the attempt in this block ends; the block leaves its figures in the watch before it does.
 
     An error goes on its way once it was told.
@@ -168,7 +168,7 @@ def observed(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterat
     observer.finished(attempt, watch.figures, duration_ms=elapsed_ms())
 
 
-def installed_observer() -> CompactionObserver:
+def find_installed_observer() -> CompactionObserver:
     """Return an observer that reports to OpenTelemetry's global providers, or one that does nothing where it is not installed."""
     try:
         installed = find_spec("opentelemetry.trace") is not None
@@ -177,7 +177,7 @@ def installed_observer() -> CompactionObserver:
     return OpenTelemetryObserver() if installed else Unobserved()
 
 
-def error_type(error: BaseException) -> str:
+def get_error_type(error: BaseException) -> str:
     """Return what kind of error it is, in few enough words for a metric: threadkeep's own code, or the class."""
     if isinstance(error, ThreadkeepError):
         return error.code
@@ -276,12 +276,12 @@ class OpenTelemetryObserver:
     def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
         from opentelemetry.trace import StatusCode
 
-        labels = {**_labels(attempt), "threadkeep.compaction.outcome": "failed", "error.type": error_type(error)}
+        labels = {**_labels(attempt), "threadkeep.compaction.outcome": "failed", "error.type": get_error_type(error)}
         span = self._closed(attempt)
         if span is not None:
             span.set_attributes({**labels, **(_costs(spent) if spent.model_calls else {})})
             # The kind of error and no more: what a provider says in one may quote the transcript.
-            span.set_status(StatusCode.ERROR, error_type(error))
+            span.set_status(StatusCode.ERROR, get_error_type(error))
             span.end()
         self._instruments.duration.record(duration_ms / 1_000, labels)
         if spent.model_calls:
@@ -315,7 +315,7 @@ def _trial(trial: Attempt) -> dict[str, str | int | float]:
         "threadkeep.compaction.strategy": trial.strategy,
         "threadkeep.compaction.outcome": trial.outcome,
         "threadkeep.compaction.duration_ms": trial.took_ms,
-        **_costs(spent_on([trial])),
+        **_costs(sum_spent([trial])),
     }
     return told if trial.model is None else {**told, "gen_ai.request.model": trial.model}
 

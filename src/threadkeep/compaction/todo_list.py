@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from threadkeep.compaction.tool_result import TEXT_CHARS, one_line
+from threadkeep.compaction.tool_result import TEXT_CHARS, flatten
 
 Json = dict[str, Any]
 
@@ -55,12 +55,12 @@ class TodoChange(msgspec.Struct, frozen=True, omit_defaults=True):
 def read_change(tool: str, fields: Json) -> TodoChange | None:
     if tool == "taskcreate":
         text = fields.get("subject") or fields.get("description")
-        return TodoChange(entries=(Todo(text=one_line(text)),), how="add") if isinstance(text, str) and text.strip() else None
+        return TodoChange(entries=(Todo(text=flatten(text)),), how="add") if isinstance(text, str) and text.strip() else None
     if tool == "taskupdate":
         return _task_update(fields)
     entries = next((fields[name] for name in _ENTRIES if isinstance(fields.get(name), list | str)), None)
     if isinstance(entries, str):
-        found = [Todo(text=one_line(text), status=_CHECKS.get(mark, "pending")) for mark, text in _check.findall(entries)]
+        found = [Todo(text=flatten(text), status=_CHECKS.get(mark, "pending")) for mark, text in _check.findall(entries)]
     elif isinstance(entries, list):
         found = [todo for entry in entries if (todo := _todo(entry)) is not None]
     else:
@@ -79,14 +79,14 @@ def _task_update(fields: Json) -> TodoChange | None:
     if not isinstance(name, str) or not name:
         return None
     subject, status = fields.get("subject"), fields.get("status")
-    text = one_line(subject) if isinstance(subject, str) else ""
+    text = flatten(subject) if isinstance(subject, str) else ""
     state = "deleted" if status == "deleted" else _status(status) if isinstance(status, str) else ""
     return TodoChange(entries=(Todo(text=text, status=state, id=name[:TEXT_CHARS]),), how="update")
 
 
 def _todo(entry: object) -> Todo | None:
     if isinstance(entry, str):
-        return Todo(text=one_line(entry)) if entry.strip() else None
+        return Todo(text=flatten(entry)) if entry.strip() else None
     if not isinstance(entry, dict):
         return None
     words = next((text for name in _WORDS if isinstance(text := entry.get(name), str) and text.strip()), "")
@@ -96,7 +96,7 @@ def _todo(entry: object) -> Todo | None:
     known = str(name)[:TEXT_CHARS] if isinstance(name, str | int) else ""
     if not words and not known:
         return None
-    return Todo(text=one_line(words), status="done" if finished else _status(state), id=known)
+    return Todo(text=flatten(words), status="done" if finished else _status(state), id=known)
 
 
 def _status(word: str) -> str:

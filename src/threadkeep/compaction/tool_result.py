@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.compaction.shell_line import place
+from threadkeep.compaction.shell import resolve_path
 from threadkeep.items import Item, View, decode_json
 
 Json = dict[str, Any]
@@ -101,9 +101,9 @@ class Result:
     session: str = ""
 
 
-def results_in(view: View, item: Item | None) -> Iterator[Result]:
+def read_results(view: View, item: Item | None) -> Iterator[Result]:
     """Yield the results an item brings, each with how its call ended."""
-    fields = fields_of(item)
+    fields = read_fields(item)
     content = fields.get("content") if fields else None
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     results = [block for block in blocks if isinstance(block.get("tool_use_id"), str)]
@@ -124,28 +124,28 @@ def results_in(view: View, item: Item | None) -> Iterator[Result]:
         yield _result(call_id, view.text, failed=failed)
 
 
-def one_line(text: str, *, limit: int = TEXT_CHARS) -> str:
+def flatten(text: str, *, limit: int = TEXT_CHARS) -> str:
     """Return text on one line, without control characters, cut at `limit`."""
     flat = " ".join(_control.sub("", text[: limit * 8]).encode("utf-8", "replace").decode("utf-8").split())
     return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
 
 
-def open_file(text: str) -> str:
+def find_open_file(text: str) -> str:
     """Return the file that SWE-agent's shell has open behind an answer; empty where the answer says nothing of it."""
     found = _open_file.search(text[-END_CHARS:])
-    return place(found[1].strip()) if found and found[1].strip() != "n/a" else ""
+    return resolve_path(found[1].strip()) if found and found[1].strip() != "n/a" else ""
 
 
-def error_line(text: str) -> str:
+def find_error_line(text: str) -> str:
     """Return the line of an output that says what went wrong; empty where none does."""
     parts = (text,) if len(text) <= 2 * ERROR_CHARS else (text[:ERROR_CHARS], text[-ERROR_CHARS:])
     for part in parts:
         if (found := _error.search(part)) is not None:
-            return one_line(found[0])
+            return flatten(found[0])
     return ""
 
 
-def fields_of(item: Item | None) -> Json | None:
+def read_fields(item: Item | None) -> Json | None:
     if item is None:
         return None
     try:
@@ -175,13 +175,13 @@ def _result(call_id: str, text: str, *, failed: bool | None) -> Result:
     if failed is not True and _harmless.search(text[-END_CHARS:]):
         return Result(id=call_id, text=text, ok=None, told=True, outcome="nothing to commit")
     if failed or code:
-        said = error_line(text) or _last_line(text)
+        said = find_error_line(text) or _last_line(text)
         parts = (f"exit {code}" if code else "", said)
         return Result(id=call_id, text=text, ok=False, told=True, outcome=": ".join(part for part in parts if part) or "failed")
     return Result(id=call_id, text=text, ok=True, told=True, outcome="ok")
 
 
-def refused(text: str, *, edits: bool) -> bool:
+def is_refusal_text(text: str, *, edits: bool) -> bool:
     """Whether a tool says at once that it did not do what it was asked.
 
     One that edits files has many ways to say so. The answer of any other tool may begin with such words and mean something else,
@@ -253,13 +253,13 @@ def _broken(text: str) -> str:
         return ""
     last = tail[-1].strip()
     if "Traceback (most recent call last)" in text and _traceback_end.match(last):
-        return one_line(last)
-    return next((one_line(line) for line in tail[-3:] if _broken_end.match(line)), "")
+        return flatten(last)
+    return next((flatten(line) for line in tail[-3:] if _broken_end.match(line)), "")
 
 
 def _last_line(text: str) -> str:
     lines = (line for line in reversed(text[-END_CHARS:].splitlines()) if line.strip() and not _exit_line.match(line.strip()))
-    return one_line(next(lines, ""))
+    return flatten(next(lines, ""))
 
 
 def _text_of(content: object) -> str:

@@ -12,10 +12,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from threadkeep.compaction.shell_line import Edit, patch_edits, place, read_line, without_folder
-from threadkeep.compaction.shell_syntax import without_heredocs
+from threadkeep.compaction.shell import Edit, read_line, read_patch_edits, resolve_path, strip_folder, strip_heredocs
 from threadkeep.compaction.todo_list import LIST_TOOLS, TodoChange, read_change
-from threadkeep.compaction.tool_result import TEXT_CHARS, fields_of, one_line
+from threadkeep.compaction.tool_result import TEXT_CHARS, flatten, read_fields
 from threadkeep.items import Item, View
 
 Json = dict[str, Any]
@@ -100,10 +99,10 @@ class Use:
     todos: TodoChange | None = None
 
 
-def calls_in(view: View, item: Item | None) -> Iterator[Call]:
+def read_calls(view: View, item: Item | None) -> Iterator[Call]:
     """Yield the calls an item opens, each with its own tool and arguments."""
     opened = set(view.opens)
-    fields = fields_of(item)
+    fields = read_fields(item)
     if fields is None:
         if len(opened) == 1:
             yield Call(id=view.opens[0], tool=view.tool or "", arguments=_arguments(view.text))
@@ -115,7 +114,7 @@ def calls_in(view: View, item: Item | None) -> Iterator[Call]:
     yield from found
 
 
-def use_of(call: Call) -> Use:
+def classify_call(call: Call) -> Use:
     """Return what a call does. A tool that is not known does nothing that is known."""
     tool = call.tool.casefold()
     arguments = call.arguments
@@ -125,7 +124,7 @@ def use_of(call: Call) -> Use:
     if tool in ("write_stdin", "functions.write_stdin"):
         return Use(
             does="poll",
-            text=one_line(f"{call.tool} to session {fields.get('session_id')}"),
+            text=flatten(f"{call.tool} to session {fields.get('session_id')}"),
             session=str(fields.get("session_id", "")),
         )
     if tool in _PATCHES and (patch := _patch_in(arguments)):
@@ -181,24 +180,24 @@ def _told_call(call: Call) -> str:
     fields = call.arguments if isinstance(call.arguments, dict) else {}
     named = (fields.get(name) for name in (*_PATHS, "query", "pattern", "url", "prompt", "description"))
     subject = next((value for value in named if isinstance(value, str) and value.strip()), "")
-    return one_line(f"{call.tool} {subject}".strip())
+    return flatten(f"{call.tool} {subject}".strip())
 
 
 def _edit_use(call: Call, edits: tuple[Edit, ...]) -> Use:
     names = ", ".join(edit.path for edit in edits[:3])
-    return Use(does="edit", text=one_line(f"{call.tool} {names}".strip()), edits=edits, keys=file_keys(edits))
+    return Use(does="edit", text=flatten(f"{call.tool} {names}".strip()), edits=edits, keys=list_file_keys(edits))
 
 
-def file_keys(edits: tuple[Edit, ...]) -> tuple[str, ...]:
+def list_file_keys(edits: tuple[Edit, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"file {edit.path}" for edit in edits if edit.effect != "gone"))
 
 
 def _file_edits(tool: str, fields: Json) -> tuple[Edit, ...] | None:
     """Return the files a call to a file tool changes; None where the tool is no such tool or names no file."""
     if tool in _MOVES:
-        old, new = (place(str(fields.get(name) or "")) for name in ("source", "destination"))
+        old, new = (resolve_path(str(fields.get(name) or "")) for name in ("source", "destination"))
         return (Edit(path=old, effect="gone"), Edit(path=new)) if old and new else None
-    path = place(next((fields[name] for name in _PATHS if isinstance(fields.get(name), str)), ""))
+    path = resolve_path(next((fields[name] for name in _PATHS if isinstance(fields.get(name), str)), ""))
     if not path:
         return None
     if tool in _COMMON and fields.get("path") and not _CONTENTS & fields.keys():
@@ -215,15 +214,15 @@ def _file_edits(tool: str, fields: Json) -> tuple[Edit, ...] | None:
 def _patch_in(arguments: object) -> tuple[Edit, ...]:
     """Return the files of a patch: as text, in a field, or as an operation on one file."""
     if isinstance(arguments, str):
-        return patch_edits(arguments)
+        return read_patch_edits(arguments)
     if not isinstance(arguments, dict):
         return ()
     operation = arguments.get("type")
     if operation in ("create_file", "update_file", "delete_file"):
-        path = place(str(arguments.get("path") or ""))
+        path = resolve_path(str(arguments.get("path") or ""))
         return (Edit(path=path, effect="deleted" if operation == "delete_file" else "changed"),) if path else ()
     for name in ("input", "patch", "patchText", "patch_text", "diff"):
-        if isinstance(arguments.get(name), str) and (edits := patch_edits(arguments[name])):
+        if isinstance(arguments.get(name), str) and (edits := read_patch_edits(arguments[name])):
             return edits
     return ()
 
@@ -234,9 +233,9 @@ def _shell_use(arguments: object) -> Use:
     folder = next((fields[name] for name in _FOLDERS if isinstance(fields.get(name), str)), "")
     line = read_line(script, folder="" if folder in (".", "./") else folder)
     if not script.strip() or line.looks:
-        return Use(does="look", text=one_line(script))
+        return Use(does="look", text=flatten(script))
     if line.edits_only:
-        keys = file_keys(line.edits) or tuple(f"$ {key}" for key in line.keys)
+        keys = list_file_keys(line.edits) or tuple(f"$ {key}" for key in line.keys)
         return Use(does="edit", text=_told_command(script), edits=line.edits, keys=keys, certain=line.certain)
     keys = tuple(f"$ {key}" for key in line.keys)
     return Use(does="run", text=_told_command(script), edits=line.edits, keys=keys, listed=True, certain=line.certain)
@@ -258,6 +257,6 @@ def _script(command: object) -> str:
 
 
 def _told_command(script: str) -> str:
-    shown = without_folder(without_heredocs(script))
+    shown = strip_folder(strip_heredocs(script))
     lines = [line.strip() for line in shown.strip().split("\n") if line.strip() and not line.lstrip().startswith("#")]
-    return one_line(" ; ".join(lines[:4]) or script)
+    return flatten(" ; ".join(lines[:4]) or script)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from threadkeep.compaction.images import pictures
-from threadkeep.compaction.plan import Seen
-from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.images import find_pictures
+from threadkeep.compaction.plan import Position
+from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.state_text import TAG
 from threadkeep.items import ItemKind, Role, View
 from threadkeep.tokens import estimate_text
@@ -36,7 +36,7 @@ class Passage:
     opens_turn: bool
 
 
-def passages(positions: Sequence[Seen], *, output_tokens: int = OUTPUT_TOKENS) -> list[Passage]:
+def split_passages(positions: Sequence[Position], *, output_tokens: int = OUTPUT_TOKENS) -> list[Passage]:
     """Return the items of a span as text, oldest first; reasoning and what cannot be read is left out."""
     told: list[Passage] = []
     for position in positions:
@@ -47,7 +47,7 @@ def passages(positions: Sequence[Seen], *, output_tokens: int = OUTPUT_TOKENS) -
     return told
 
 
-def chunked(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
+def chunk_passages(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
     """Return the passages as chunks within `budget_tokens`, oldest first, cut where a turn begins wherever one serves.
 
     A single passage larger than the budget is shortened in its middle; nothing else is left out.
@@ -66,7 +66,7 @@ def chunked(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
     return ["\n\n".join(passage.text for passage in chunk) for chunk in chunks if chunk]
 
 
-def shortened(text: str, *, tokens: int) -> str:
+def shorten_text(text: str, *, tokens: int) -> str:
     """Return text whose middle gave way so that it holds about `tokens`; the mark says how much is missing."""
     over = estimate_text(text) - tokens
     if over <= 0:
@@ -95,38 +95,38 @@ def untag(text: str) -> str:
     return _tag.sub(r"‹\1", text)
 
 
-def harmless(text: str) -> str:
+def make_harmless(text: str) -> str:
     """Return a transcript's text as another model may read it: no state block of its own, credentials masked."""
-    return untag(masked(text))
+    return untag(mask_secrets(text))
 
 
-def _pictured(position: Seen) -> str:
+def _pictured(position: Position) -> str:
     """Return that there are pictures in an item; one that stands at an address can still be looked at there."""
     if not position.view.images:
         return ""
-    elsewhere = [str(picture) for picture in pictures(position.entry.item.raw) if picture.address]
+    elsewhere = [str(picture) for picture in find_pictures(position.entry.item.raw) if picture.address]
     inline = position.view.images - len(elsewhere)
     return "".join(f" [{told}]" for told in ([f"{inline} image(s)"] if inline else []) + elsewhere)
 
 
 def _fitted(passage: Passage, budget_tokens: int) -> Passage:
-    text = shortened(passage.text, tokens=budget_tokens)
+    text = shorten_text(passage.text, tokens=budget_tokens)
     return Passage(text=text, tokens=estimate_text(text), opens_turn=passage.opens_turn)
 
 
-def _told(position: Seen, *, output_tokens: int) -> str | None:
+def _told(position: Position, *, output_tokens: int) -> str | None:
     view = position.view
     name = f"#{position.entry.source.ordinal} " if position.entry.source else ""
     match view.kind:
         case ItemKind.MESSAGE:
             who = "user" if view.by_person else "context" if view.role is not Role.ASSISTANT else "assistant"
             text = view.said if view.by_person else view.text
-            told = f"{shortened(text, tokens=MESSAGE_TOKENS)}{_pictured(position)}".strip()
-            return f"[{name}{who}] {harmless(told)}" if told else None
+            told = f"{shorten_text(text, tokens=MESSAGE_TOKENS)}{_pictured(position)}".strip()
+            return f"[{name}{who}] {make_harmless(told)}" if told else None
         case ItemKind.CALL:
-            return f"[{name}call {view.tool}] {harmless(shortened(tell_call(view), tokens=output_tokens))}"
+            return f"[{name}call {view.tool}] {make_harmless(shorten_text(tell_call(view), tokens=output_tokens))}"
         case ItemKind.OUTPUT:
-            said = f"\n[{name}user] {harmless(view.said)}" if view.by_person else ""
-            return f"[{name}output] {harmless(shortened(view.text, tokens=output_tokens))}{said}"
+            said = f"\n[{name}user] {make_harmless(view.said)}" if view.by_person else ""
+            return f"[{name}output] {make_harmless(shorten_text(view.text, tokens=output_tokens))}{said}"
         case ItemKind.REASONING | ItemKind.OPAQUE:
             return None

@@ -25,7 +25,7 @@ LONGEST_PAUSE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MakingRoom:
+class RoomMaker:
     """Makes room in one turn's window.
 
     Attributes:
@@ -105,7 +105,7 @@ class MakingRoom:
             pause, waited = min(2 * pause, LONGEST_PAUSE_S), True
 
 
-def order_for(window: Window, *, model: Model | None, mid_turn: bool, reason: Reason) -> Order:
+def make_order(window: Window, *, model: Model | None, mid_turn: bool, reason: Reason) -> Order:
     """Return the compaction a full window calls for; before the first answer it stands in front of the turn."""
     pressure = window.pressure
     # Where a prefix is not charged, the hard limit bounds what came after it, and the window may fill the whole.
@@ -121,7 +121,7 @@ def order_for(window: Window, *, model: Model | None, mid_turn: bool, reason: Re
     )
 
 
-def adoption(window: Window, *, model: Model, mid_turn: bool) -> Order:
+def make_adoption_order(window: Window, *, model: Model, mid_turn: bool) -> Order:
     """Return the compaction that has been made already: its provider's own, written in an answer."""
     return Order(
         model=model,
@@ -134,7 +134,7 @@ def adoption(window: Window, *, model: Model, mid_turn: bool) -> Order:
     )
 
 
-def order_beside(pressure: Pressure, *, model: Model | None, phase: Phase) -> Order:
+def make_background_order(pressure: Pressure, *, model: Model | None, phase: Phase) -> Order:
     """Return the compaction that is made beside whatever comes next, for a window that is not full yet."""
     return Order(
         model=model,
@@ -142,11 +142,11 @@ def order_beside(pressure: Pressure, *, model: Model | None, phase: Phase) -> Or
         trigger="auto",
         phase=phase,
         reason="background",
-        room_tokens=room_in(pressure),
+        room_tokens=measure_room(pressure),
     )
 
 
-def room_in(pressure: Pressure) -> int | None:
+def measure_room(pressure: Pressure) -> int | None:
     """Return how much may still come into a window that is not full; None where it is, or where its bytes are what fills it."""
     if pressure.must_compact or pressure.binds == "bytes":
         return None

@@ -13,9 +13,9 @@ from itertools import takewhile
 from statistics import median_low
 from typing import Final
 
-from threadkeep.compaction.budget import state_tokens
-from threadkeep.compaction.drafting import Brief
-from threadkeep.compaction.plan import Seen
+from threadkeep.compaction.budget import estimate_state
+from threadkeep.compaction.draft import Brief
+from threadkeep.compaction.plan import Position
 from threadkeep.errors import NothingToCompact
 from threadkeep.items import Item, Role
 from threadkeep.tokens import estimate_item
@@ -56,7 +56,7 @@ class Worth:
         return saved < (self.rebills * (1 - CACHED_PRICE) + self.asks) * more_often
 
 
-def worth_of(before: Sequence[Item], after: Sequence[Item], *, asks: int = 0) -> Worth:
+def compute_worth(before: Sequence[Item], after: Sequence[Item], *, asks: int = 0) -> Worth:
     """Return what replacing one window by another is worth; what both begin with stays in the provider's cache."""
     shared = 0
     while shared < min(len(before), len(after)) and before[shared] == after[shared]:
@@ -66,7 +66,7 @@ def worth_of(before: Sequence[Item], after: Sequence[Item], *, asks: int = 0) ->
     return Worth(sheds=size[0] - size[1], rebills=size[1] - kept, asks=asks)
 
 
-def foreseen(brief: Brief, *, quoted_tokens: int, draft_price: float) -> Worth:
+def foresee_worth(brief: Brief, *, quoted_tokens: int, draft_price: float) -> Worth:
     """Return what carrying out a plan comes to, before anybody is asked.
 
     The state is taken for as long as it is by now: what it will gain cannot be known, and erring there errs for not waiting.
@@ -77,19 +77,19 @@ def foreseen(brief: Brief, *, quoted_tokens: int, draft_price: float) -> Worth:
     """
     plan = brief.plan
     said = sum(seen.entry.tokens for seen in plan.replaced if seen.view.by_person)
-    after = plan.kept_tokens + min(said, quoted_tokens) + state_tokens(brief.ledger)
+    after = plan.kept_tokens + min(said, quoted_tokens) + estimate_state(brief.ledger)
     front = (*plan.head, *plan.context)
     pairs = takewhile(lambda pair: pair[0].entry is pair[1].entry, zip(brief.window, front, strict=False))
     shared = sum(seen.entry.tokens for seen, _ in pairs)
     return Worth(sheds=plan.tokens_before - after, rebills=after - shared, asks=round(plan.tokens_before * draft_price))
 
 
-def growth_of(window: Sequence[Seen]) -> int:
+def measure_request_growth(window: Sequence[Position]) -> int:
     """Return what a request usually adds to a window, its answer with it: the middle of what each did; 0 without an answer."""
     return median_low(list(_added(window)) or [0])
 
 
-def _added(window: Sequence[Seen]) -> Iterator[int]:
+def _added(window: Sequence[Position]) -> Iterator[int]:
     added, answering = 0, False
     for seen in window:
         is_answer = seen.view.role is Role.ASSISTANT
@@ -102,13 +102,13 @@ def _added(window: Sequence[Seen]) -> Iterator[int]:
 
 
 def check_worth_now(brief: Brief, *, quoted_tokens: int, room_tokens: int, draft_price: float) -> None:
-    """Return where a compaction is worth making although nothing calls for it yet; see `foreseen` for the arguments.
+    """Return where a compaction is worth making although nothing calls for it yet; see `foresee_worth` for the arguments.
 
     Raises:
         NothingToCompact: Waiting is cheaper, and there is room.
     """
-    worth = foreseen(brief, quoted_tokens=quoted_tokens, draft_price=draft_price)
-    growth = growth_of([seen for seen in brief.window if seen.entry.after_cut])
+    worth = foresee_worth(brief, quoted_tokens=quoted_tokens, draft_price=draft_price)
+    growth = measure_request_growth([seen for seen in brief.window if seen.entry.after_cut])
     if worth.waiting_is_cheaper(room_tokens=room_tokens, growth_tokens=growth):
         raise NothingToCompact(
             brief.thread_id,

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.inline import parted
+from threadkeep.compaction.inline import split_inline
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import NothingToCompact, OrdinalConflict, RecordNotFound
 from threadkeep.items import Item, View
@@ -241,7 +241,7 @@ def _is_compaction(record: Record) -> bool:
         return False
     reply = read_body(record, ReplyBody) if record.kind is RecordKind.REPLY else None
     items = [bytes(raw) for raw in reply.items] if reply is not None else [record.body]
-    return any(parted(Item(raw)).written is not None for raw in items)
+    return any(split_inline(Item(raw)).written is not None for raw in items)
 
 
 def _view_items(records: Iterable[Record], *, dialect: str) -> dict[int, View]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from threadkeep.compaction import Section, Speaker, ledger_of
+from threadkeep.compaction import Section, Speaker, read_ledger
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.secrets import masked
+from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.speech import is_acknowledgement, may_bind, shorten
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.errors import ModelError, NotFound, StoreCorrupt, ThreadkeepError
@@ -34,7 +34,7 @@ from threadkeep.threads import EntryKind
 from threadkeep.threads.lease import hold_lease
 from threadkeep.threads.reader import load_history, load_live_path, load_metadata
 
-mask = masked
+mask = mask_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ async def collect_statements(store: ThreadStore, thread_id: str, *, dialect: Dia
         StoreCorrupt, RecordNotFound: The thread has no window.
     """
     history = await load_history(store, await load_live_path(store, thread_id))
-    ledger = ledger_of(history)
+    ledger = read_ledger(history)
     held = [entry for entry in ledger.section(Section.ACTIVE) if entry.sources and entry.speaker in (Speaker.USER, Speaker.MODEL)]
     found = {
         entry.text: Statement(
@@ -71,8 +71,8 @@ async def collect_statements(store: ThreadStore, thread_id: str, *, dialect: Dia
         if placed.source is not None and is_message and not is_acknowledgement(view.said):
             text = shorten(view.said)
             found[text] = Statement(text=text, source=str(placed.source), by_user=True, binds=may_bind(text))
-    gone = tuple(make_memory_id(masked(entry.text)) for entry in ledger.section(Section.INACTIVE))
-    standing = tuple(each for each in found.values() if make_memory_id(masked(each.text)) not in gone)
+    gone = tuple(make_memory_id(mask_secrets(entry.text)) for entry in ledger.section(Section.INACTIVE))
+    standing = tuple(each for each in found.values() if make_memory_id(mask_secrets(each.text)) not in gone)
     return ThreadStatements(candidates=standing, superseded=gone)
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from threadkeep.client import CompactionReport, Head, Thread, Threadkeep, TurnScope, Window
-from threadkeep.compaction.order import Order, Patience
+from threadkeep.compaction.order import Order, RetryPolicy
 from threadkeep.dialects import Dialect, Request, ToolCall, find_dialect
 from threadkeep.errors import (
     BadInput,
@@ -157,7 +157,7 @@ class Session:
         context: Context | None = None,
         recall: bool = True,
         memory: Memories | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
     ) -> None:
         """Put an agent on `thread`.
 
@@ -189,7 +189,7 @@ class Session:
         self._instructions = instructions
         self._memory = memory
         self._context = context
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._checkpoint: int | None = None
 
     @classmethod

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from threadkeep.compaction import AuditReport, Ledger, ledger_of
+from threadkeep.compaction import AuditReport, Ledger, read_ledger
 from threadkeep.errors import InvalidPointer, InvalidTarget, StoreCorrupt
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, History
@@ -101,8 +101,8 @@ async def open_compaction(
             audit=msgspec.json.decode(bytes(after.checkpoint.audit), type=AuditReport),
             before=before,
             after=after,
-            ledger_before=ledger_of(earlier),
-            ledger_after=ledger_of(after),
+            ledger_before=read_ledger(earlier),
+            ledger_after=read_ledger(after),
         )
     except (msgspec.MsgspecError, InvalidPointer) as error:
         raise StoreCorrupt(record.thread_id, f"checkpoint #{ordinal} cannot be read") from error

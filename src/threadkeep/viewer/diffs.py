@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from threadkeep.compaction import LedgerEntry, Section, Speaker
-from threadkeep.compaction.comparison import Change, Comparison, is_withdrawn
+from threadkeep.compaction.report import Change, Comparison, is_withdrawn
 from threadkeep.dialects import Dialect
 from threadkeep.threads import EntryKind, History, Pointer, WindowEntry
 from threadkeep.viewer.record_lines import Line, describe_item

@@ -8,9 +8,9 @@ from dataclasses import asdict
 import msgspec
 
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.compaction import Section, ledger_of
-from threadkeep.compaction.comparison import compare
-from threadkeep.compaction.failed_attempts import newest_in_vain
+from threadkeep.compaction import Section, read_ledger
+from threadkeep.compaction.report import compare
+from threadkeep.compaction.run import find_newest_failed_attempts
 from threadkeep.compaction.strategies import DEFAULT, STRATEGIES
 from threadkeep.errors import BadInput, InvalidPointer
 from threadkeep.memory.memory import Memories
@@ -83,7 +83,9 @@ async def show_overview(tk: Threadkeep, thread: Thread, query: Query, common: Va
         "pressure": await read_pressure(tk, thread),
         "places": places,
         "compactions": [await read_compaction_row(store, place) for place in reversed(places[-MOST_COMPACTIONS:])],
-        "failed": await newest_in_vain(store, await load_live_path(store, thread.id, whole=True), most=MOST_COMPACTIONS),
+        "failed": await find_newest_failed_attempts(
+            store, await load_live_path(store, thread.id, whole=True), most=MOST_COMPACTIONS
+        ),
         "fork_tree": await find_fork_tree(store, thread.id),
         "mailbox": await read_mailbox(tk, thread),
         "meta": await load_metadata(store, thread.id),
@@ -154,7 +156,7 @@ async def show_compaction(tk: Threadkeep, thread: Thread, ordinal: int, query: Q
 async def show_state(tk: Threadkeep, thread: Thread, query: Query, common: Values) -> Response:
     """The session state of the newest compaction in use, with the pins and notes made since."""
     history = await thread.history()
-    ledger = ledger_of(history)
+    ledger = read_ledger(history)
     values: Values = {
         "ledger": ledger,
         "sections": list(Section),

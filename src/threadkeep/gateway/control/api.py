@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from threadkeep.client import CompactionReport, Remarked, Thread, Threadkeep
-from threadkeep.compaction import LedgerEntry, Section, ledger_of
+from threadkeep.compaction import LedgerEntry, Section, read_ledger
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object
 from threadkeep.errors import BadInput, ThreadkeepError
@@ -245,7 +245,7 @@ async def show_window(thread: Thread) -> JsonObject:
 async def show_state(thread: Thread) -> JsonObject:
     """Return the session state, section by section."""
     history = await thread.history()
-    ledger = ledger_of(history)
+    ledger = read_ledger(history)
     sections = {section.value: [_show_entry(entry) for entry in ledger.section(section)] for section in Section}
     return {
         "thread": thread.id,

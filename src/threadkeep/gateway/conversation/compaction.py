@@ -13,11 +13,11 @@ import msgspec
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase
-from threadkeep.compaction.fallback import Deadline, Futility
+from threadkeep.compaction.fallback import Deadline, VainAttempts
 from threadkeep.compaction.order import Order
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.run import compact_thread
-from threadkeep.compaction.trigger import room_in
+from threadkeep.compaction.trigger import measure_room
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact, ThreadkeepError
 from threadkeep.gateway.conversation.client_model import ClientCompactor, ClientModel
@@ -106,7 +106,7 @@ class Compactor:
             return known
         order = Order(trigger="auto", reason="context_limit", phase=_find_phase(opened))
         if due == "in_background":
-            order = self._with_model(replace(order, reason="background", room_tokens=room_in(pressure)), known, opened)
+            order = self._with_model(replace(order, reason="background", room_tokens=measure_room(pressure)), known, opened)
             self._compactions.start(known, order, seed=self._seed(opened), pressure=pressure)
             return known
         order.deadline.set(seconds=self._backend.policy.wait_s)
@@ -204,7 +204,7 @@ class RunningCompactions:
         self._threads = threads
         self._running: dict[str, _Running] = {}
         self._watching: set[asyncio.Task[None]] = set()
-        self._futility = Futility()
+        self._futility = VainAttempts()
 
     async def compact(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
         """Compact a thread, or wait for the compaction that is under way; its draft ends at the order's deadline.

@@ -11,7 +11,7 @@ import logging
 
 from threadkeep.client import Threadkeep
 from threadkeep.compaction import load_ledger
-from threadkeep.compaction.continuation import carried_ledger
+from threadkeep.compaction.continuation import load_carried_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict
@@ -302,7 +302,9 @@ class RecordedConversations:
             known = await self._lookup.reload(known, opened.hints)
         known, request = await self._builder.build_next(known, opened)
         active = known.active
-        ledger = load_ledger(bytes(active.checkpoint.state)) if active else await carried_ledger(self._backend, known.thread_id)
+        ledger = (
+            load_ledger(bytes(active.checkpoint.state)) if active else await load_carried_ledger(self._backend, known.thread_id)
+        )
         return HostWindow(
             thread_id=known.thread_id,
             checkpoint=active.ordinal if active else None,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 
-from threadkeep.compaction.inline import parted
+from threadkeep.compaction.inline import split_inline
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import has_sealed
 from threadkeep.gateway.conversation.commands import Command, CommandNames, find_command, host_parts, is_signed, mark_asides
@@ -187,7 +187,7 @@ class ItemCache:
             is_output=view.kind is ItemKind.OUTPUT,
             is_summary=view.context == SUMMARY_SECTION
             or view.text.strip() == SUMMARY_QUESTION
-            or (sealed and (view.kind is ItemKind.OPAQUE or parted(item).written is not None)),
+            or (sealed and (view.kind is ItemKind.OPAQUE or split_inline(item).written is not None)),
             is_sealed=sealed,
             is_host=_is_host(view) and command is None,
             command=command,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.inline import parted
+from threadkeep.compaction.inline import split_inline
 from threadkeep.dialects import Reply
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.store import NewRecord, RecordKind
@@ -130,7 +130,7 @@ class ReplyRecorder:
         if not reply.items and reply.input_tokens is None:
             return
         redact = self._backend.redact
-        estimated = 0 if any(parted(item).written is not None for item in reply.items) else self.tokens
+        estimated = 0 if any(split_inline(item).written is not None for item in reply.items) else self.tokens
         body = ReplyBody(
             items=[msgspec.Raw(redact(item.raw) if redact else item.raw) for item in reply.items],
             outcome=reply.outcome,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from threadkeep.compaction.drafting import DraftRefused
+from threadkeep.compaction.draft import DraftRefused
 from threadkeep.compaction.state_text import TAG
 from threadkeep.llm.base import ModelReply
 from threadkeep.tokens import estimate_text
@@ -33,7 +33,7 @@ _thought_start = re.compile(r"<(?:think|thinking|analysis|reasoning)>", re.IGNOR
 _word = re.compile(r"\w")
 
 
-def usable(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str], bool]) -> str:
+def check_reply(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str], bool]) -> str:
     """Return what a reply says, without thoughts and what nobody can see.
 
     Args:
@@ -45,7 +45,7 @@ def usable(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str], boo
     """
     if reply.ending == "refused":
         raise DraftRefused("refused")
-    text = after_thinking(cleaned(reply.text)).strip()
+    text = strip_thinking(clean_text(reply.text)).strip()
     if not text:
         raise DraftRefused("called_tools" if reply.called_tools else "empty")
     if estimate_text(text) > most_tokens:
@@ -73,12 +73,12 @@ def _repeats(pieces: Sequence[str], *, at_least: int, times: int) -> bool:
     return len(pieces) >= at_least and len(set(pieces)) * times < len(pieces)
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return text with plain line ends and without control characters."""
     return text.replace("\r\n", "\n").replace("\r", "\n").translate(_UNSEEN)
 
 
-def after_thinking(text: str) -> str:
+def strip_thinking(text: str) -> str:
     """Return the answer behind the thoughts a model wrote down; nothing, where it never came to an end of them.
 
     Where a server swallowed the tag that opens them, the one that closes them ends its line, or a state block comes after it.
@@ -90,7 +90,7 @@ def after_thinking(text: str) -> str:
     if end is None:
         return "" if begun and first is None else text
     if first is None:
-        closes = ends_line(text, end.end()) and _thought_start.search(text, 0, end.start()) is None
+        closes = is_line_end(text, end.end()) and _thought_start.search(text, 0, end.start()) is None
     else:
         closes = end.end() <= first.start() and _word.search(text[end.end() : first.start()].rpartition("\n")[2]) is None
     return text[end.end() :] if begun or closes else text
@@ -102,6 +102,6 @@ def is_refusal(text: str) -> bool:
     return len(told) <= REFUSAL_CHARS and told.casefold().startswith(_REFUSALS)
 
 
-def ends_line(text: str, position: int) -> bool:
+def is_line_end(text: str, position: int) -> bool:
     """Whether no word stands on the line behind a place."""
     return _word.search(text[position : position + 40].partition("\n")[0]) is None

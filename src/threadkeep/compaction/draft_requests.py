@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from threadkeep.compaction.drafting import Brief, DraftRefused, Voice
-from threadkeep.compaction.instructions import transcript_question
-from threadkeep.compaction.plan import Seen
-from threadkeep.compaction.transcript import chunked, passages
-from threadkeep.compaction.usable import usable
+from threadkeep.compaction.draft import Brief, DraftRefused, Summariser
+from threadkeep.compaction.instructions import write_transcript_question
+from threadkeep.compaction.plan import Position
+from threadkeep.compaction.reply_checks import check_reply
+from threadkeep.compaction.transcript import chunk_passages, split_passages
 from threadkeep.dialects import HISTORY_FIELDS, Request
 from threadkeep.errors import ModelOverflow
 from threadkeep.items import ItemKind, Role, find_boundaries, find_open_calls
@@ -31,7 +31,7 @@ PARTS_ASKED = 40
 OVER_BUDGET = "over_budget"
 
 
-class Drafting(Protocol):
+class DraftWriter(Protocol):
     """A draft being written, one reply after the other."""
 
     @property
@@ -70,10 +70,10 @@ class NotAsked(DraftRefused):
     """No draft, and no fault of the model's: what is to be drafted is nothing it can be asked."""
 
 
-D = TypeVar("D", bound=Drafting)
+D = TypeVar("D", bound=DraftWriter)
 
 
-async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
+async def write_draft(brief: Brief, voice: Summariser, begin: Callable[[], D]) -> D:
     """Return the draft that `begin` begins, finished: one request on the warm prefix, or the span in parts, oldest first.
 
     Raises:
@@ -85,8 +85,8 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
     room = _room(voice.window_tokens)
     draft = begin()
     if voice.own is not None:
-        request = warm_request(brief, voice, voice.own, draft.instruction())
-        size = request_tokens(request)
+        request = build_warm_request(brief, voice, voice.own, draft.instruction())
+        size = estimate_request(request)
         if not voice.may_read(size):
             raise NotAsked(OVER_BUDGET)
         if size <= room:
@@ -104,50 +104,50 @@ async def drafted(brief: Brief, voice: Voice, begin: Callable[[], D]) -> D:
         return await _in_parts(brief, voice, begin(), room=_smaller(overflow, sent[-1]), sent=sent)
 
 
-async def _in_parts(brief: Brief, voice: Voice, draft: D, *, room: int, sent: list[int]) -> D:
+async def _in_parts(brief: Brief, voice: Summariser, draft: D, *, room: int, sent: list[int]) -> D:
     """Tell the span in parts that fit `room`; the size of each request is added to `sent` before it goes out."""
-    span = settled_part(brief.window_for(voice))
+    span = select_settled(brief.window_for(voice))
     untold = {EntryKind.START} if draft.tells_state else {EntryKind.START, EntryKind.STATE}
-    told = passages([seen for seen in span if seen.entry.kind not in untold])
+    told = split_passages([seen for seen in span if seen.entry.kind not in untold])
     budget = room - estimate_text(draft.instruction())
     if budget < LEAST_PART_TOKENS:
         raise NotAsked("model_too_small")
-    parts = chunked(told, budget_tokens=budget)
+    parts = chunk_passages(told, budget_tokens=budget)
     if not parts:
         # A draft of nothing would stand in place of whatever was drafted before.
         raise NotAsked("nothing_to_tell")
     if len(parts) > PARTS_ASKED:
         raise NotAsked("too_many_parts")
-    if not voice.may_read(sum(estimate_text(transcript_question(draft.instruction(), part)) for part in parts)):
+    if not voice.may_read(sum(estimate_text(write_transcript_question(draft.instruction(), part)) for part in parts)):
         raise NotAsked(OVER_BUDGET)
     for number, part in enumerate(parts, start=1):
-        question = transcript_question(draft.instruction(), part, part=number, parts=len(parts))
+        question = write_transcript_question(draft.instruction(), part, part=number, parts=len(parts))
         request = Request(fields={}, head=(), items=(voice.dialect.make_user_message(question),))
-        sent.append(request_tokens(request))
+        sent.append(estimate_request(request))
         await _ask(voice, request, draft)
     return draft
 
 
-async def _ask(voice: Voice, request: Request, draft: Drafting) -> None:
+async def _ask(voice: Summariser, request: Request, draft: DraftWriter) -> None:
     reply = await voice.ask(request)
     if reply.ending == "length" and draft.needs_its_end:
         raise DraftRefused("cut_off")
-    draft.take(usable(reply, most_tokens=draft.most_tokens, is_draft=draft.is_draft))
+    draft.take(check_reply(reply, most_tokens=draft.most_tokens, is_draft=draft.is_draft))
 
 
-def warm_request(brief: Brief, voice: Voice, own: Request, instruction: str) -> Request:
+def build_warm_request(brief: Brief, voice: Summariser, own: Request, instruction: str) -> Request:
     """Return the thread's own request with the instruction behind its history: what a turn would send, and one message more.
 
     What is pending (a message not yet answered, a call not yet closed) is not shown: it is not what is compacted.
     """
-    settled = [seen.entry.item for seen in settled_part(brief.window_for(voice))]
+    settled = [seen.entry.item for seen in select_settled(brief.window_for(voice))]
     # A provider that compacts by itself while it drafts would draft from what it left.
     fields = {name: raw for name, raw in own.fields.items() if name != "context_management"}
     items = brief.dialect.arrange([*settled, brief.dialect.make_user_message(instruction)])
     return brief.dialect.calls.forbid_tools(Request(fields=fields, head=own.head, items=tuple(items)))
 
 
-def settled_part(window: Sequence[Seen]) -> list[Seen]:
+def select_settled(window: Sequence[Position]) -> list[Position]:
     """Return a window without what is pending at its end: input nobody answered, and calls nobody closed."""
     views = [seen.view for seen in window]
     end = len(window)
@@ -161,13 +161,13 @@ def settled_part(window: Sequence[Seen]) -> list[Seen]:
     return list(window[: max(cuts, default=0)])
 
 
-def request_tokens(request: Request) -> int:
+def estimate_request(request: Request) -> int:
     """Return what a request is estimated at."""
     beside = sum(len(raw) for name, raw in request.fields.items() if name not in HISTORY_FIELDS)
     return estimate_bytes(beside) + sum(estimate_item(item.raw) for item in (*request.head, *request.items))
 
 
-def _is_answer(seen: Seen) -> bool:
+def _is_answer(seen: Position) -> bool:
     """Whether an item settles what came before it: something of the model's, a tool's output, or the state of a compaction."""
     return seen.view.kind is not ItemKind.MESSAGE or seen.view.role is Role.ASSISTANT or seen.entry.kind is EntryKind.STATE
 

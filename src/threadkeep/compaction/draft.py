@@ -8,25 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
-from threadkeep.compaction.facts import Observed
-from threadkeep.compaction.inline import Written
+from threadkeep.compaction.facts import ObservedItem
+from threadkeep.compaction.inline import ProviderCompaction
 from threadkeep.compaction.ledger import Ledger, Speaker
 from threadkeep.compaction.operations import Operation
-from threadkeep.compaction.plan import Plan, Seen
+from threadkeep.compaction.plan import Plan, Position
 from threadkeep.dialects import Dialect, Request
 from threadkeep.items import Item
 from threadkeep.llm.base import ModelReply, RemoteCompaction
 from threadkeep.threads import Attempt, Pointer
+
+# The strategy that asks no model. Every other one falls back to it.
+EXTRACTIVE: Final = "extractive"
 
 Ask = Callable[[Request], Awaitable[ModelReply]]
 AskRemote = Callable[[Request], Awaitable[RemoteCompaction]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voice:
+class Summariser:
     """A model a strategy may ask.
 
     Attributes:
@@ -74,12 +78,12 @@ class Brief:
     thread_id: str
     dialect: Dialect
     plan: Plan
-    window: tuple[Seen, ...]
+    window: tuple[Position, ...]
     ledger: Ledger
     focus: str | None = None
     prompt: str | None = None
-    unread: tuple[Observed, ...] = ()
-    written: Written | None = None
+    unread: tuple[ObservedItem, ...] = ()
+    written: ProviderCompaction | None = None
 
     @property
     def spoken(self) -> dict[Pointer, str]:
@@ -89,7 +93,7 @@ class Brief:
         fresh = (seen for seen in self.plan.spoken if seen.entry.source is not None)
         return told | {seen.entry.source: seen.view.said for seen in fresh if seen.entry.source is not None}
 
-    def window_for(self, voice: Voice) -> list[Seen]:
+    def window_for(self, voice: Summariser) -> list[Position]:
         """Return the window as it may be shown to `voice`: what is sealed for another account is for that account's eyes."""
         readable = [seen for seen in self.window if not seen.entry.sealed or seen.entry.issuer == voice.issuer]
         if not voice.foreign:
@@ -97,9 +101,9 @@ class Brief:
         shown = (self._bare(seen) if seen.entry.source in voice.foreign else seen for seen in readable)
         return [seen for seen in shown if seen is not None]
 
-    def _bare(self, seen: Seen) -> Seen | None:
+    def _bare(self, seen: Position) -> Position | None:
         item = self.dialect.remove_sealed(seen.entry.item)
-        return None if item is None else Seen(entry=replace(seen.entry, item=item), view=self.dialect.view(item))
+        return None if item is None else Position(entry=replace(seen.entry, item=item), view=self.dialect.view(item))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
