@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from threadkeep.compaction import AuditReport
+from threadkeep.compaction.audit import AuditReport
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.plan import Plan, Position
 from threadkeep.compaction.worth import Worth
