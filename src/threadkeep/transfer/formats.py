@@ -17,6 +17,7 @@ from threadkeep.items import Item
 from threadkeep.transfer.claude_code import ClaudeCodeReader
 from threadkeep.transfer.codex import CodexReader
 from threadkeep.transfer.files import is_sqlite, read_whole, sample
+from threadkeep.transfer.gemini_cli import is_gemini_cli, read_gemini_cli
 from threadkeep.transfer.hermes import read_hermes
 from threadkeep.transfer.pi import PiReader
 from threadkeep.transfer.rows import Row, drop_fields, get_text, make_short_digest, parse_row
@@ -139,6 +140,7 @@ class Format(StrEnum):
     CLAUDE_CODE = "claude-code"
     PI = "pi"
     HERMES = "hermes"
+    GEMINI_CLI = "gemini-cli"
 
 
 # Everything that can be imported: a client's files, or plain items of a dialect.
@@ -162,6 +164,8 @@ def detect_document(body: bytes) -> str | None:
     spans = split_list(body)
     if spans is None:
         row = parse_row(body)
+        if row is not None and is_gemini_cli(row):
+            return Format.GEMINI_CLI
         return detect_items(find_history(row) or []) if row is not None else None
     nested = [history for span in spans if (row := parse_row(span)) is not None and (history := find_history(row)) is not None]
     return detect_items([item for history in nested for item in history] if nested else spans)
@@ -189,6 +193,8 @@ def _detect_client(row: Row) -> Format | None:
         return Format.PI
     if "instructions" in row and "timestamp" in row and "id" in row and not kind:
         return Format.CODEX
+    if is_gemini_cli(row):
+        return Format.GEMINI_CLI
     if "uuid" in row and ("sessionId" in row or "parentUuid" in row):
         return Format.CLAUDE_CODE
     if kind == "summary" and "leafUuid" in row:
@@ -218,12 +224,14 @@ def choose_source(path: Path, form: str | None) -> Source:
     document = beginning.lstrip()[:1] == b"[" or (_is_first_cut(lines) and _is_one_value(beginning))
     if form is None:
         form = None if document else detect_lines(lines)
-    if form is not None and form not in DIALECTS:
+    if form is not None and form not in DIALECTS and form != Format.GEMINI_CLI:
         return _choose_reader(form)
-    if form is not None and not document:
+    if form in DIALECTS and not document:
         return PlainReader(form)
     body = read_whole(path, limit=LARGEST_DOCUMENT)
     found = form or detect_document(body)
+    if found == Format.GEMINI_CLI:
+        return lambda: read_gemini_cli(body)
     if found is None:
         raise UnknownFormat(str(path), known=FORMATS)
     return lambda: iter(read_document(body, dialect=found))
