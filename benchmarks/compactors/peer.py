@@ -18,7 +18,7 @@ from benchmarks.retention.arms import Moment
 from benchmarks.retention.summarisers import INDEX_HEAD, SUMMARISERS, Note, Shown, Summariser
 from benchmarks.retention.windows import Piece, Place, make_piece, make_summary_piece
 from threadkeep.compaction.state_text import TAG
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.errors import BadInput
 
 # So much of a summary tells whether an item holds it.

@@ -13,7 +13,7 @@ from typing import Protocol
 from benchmarks.retention.summarisers import SUMMARISERS, Note, Shown, Summariser
 from benchmarks.retention.windows import Piece, Place, make_piece, make_summary_piece
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.tokens import estimate_item
 
 CLEARED = "[old tool output cleared]"

@@ -18,7 +18,7 @@ from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Sp
 from threadkeep.compaction.plan import size_frontier
 from threadkeep.compaction.reply import parse_state
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.items import ItemKind, find_open_calls, find_orphans
 from threadkeep.threads import Checkpoint, EntryKind, Pointer, StateEntry
 from threadkeep.tokens import Limits, estimate_item, estimate_text

@@ -98,7 +98,7 @@ def test_an_item_without_its_words_is_half_of_the_same_calls(
 ) -> None:
     """Role, call ids and names stay; text, arguments, thinking and whatever else is said do not."""
     dialect = find_dialect(wire)
-    blank = dialect.blanked(dialect.parse(item), GONE)
+    blank = dialect.blank_item(dialect.parse(item), GONE)
     assert (json.loads(blank.raw) if blank else None) == expected
     if blank is not None:
         before, after = dialect.view(dialect.parse(item)), dialect.view(blank)

@@ -15,7 +15,7 @@ from tests.gateway.client import ENDPOINTS, WIRES
 from tests.gateway.recall_client import recall_item
 
 from threadkeep.dialects import find_dialect
-from threadkeep.dialects.base import AnswerFilter
+from threadkeep.dialects.api import AnswerFilter
 from threadkeep.gateway.conversation.recall_tool import TOOL
 
 HOSTILE = [

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from threadkeep.dialects.base import SEPARATOR
+from threadkeep.dialects.values import SEPARATOR
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import Checkpoint, KeepEntry, StateEntry, StubEntry, decode_body
 

@@ -14,7 +14,7 @@ from tests.parity.vocabulary import ROOM, STATE, Json, Speech, context, play, se
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction.handoff import SUMMARY_OPENING
 from threadkeep.compaction.ledger import Section, Speaker
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.items import decode_json
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 from threadkeep.threads import EntryKind

@@ -14,7 +14,7 @@ from tests.parity.vocabulary import ROOM, Json, Speech, context, permissions, pl
 from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.handoff import SUMMARY_OPENING
 from threadkeep.compaction.ledger import Section
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 from threadkeep.threads import EntryKind
 

@@ -10,7 +10,7 @@ from tests.parity.vocabulary import Json, ResponsesSpeech, Speech, context, play
 from tests.threads.agent import Said, mail_item, recorded, run_turn
 
 from threadkeep import Threadkeep
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,8 @@ from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.state_text import TAG, render_state
 from threadkeep.compaction.transcript import shorten_text, untag
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.base import STATE_OPENING
 from threadkeep.dialects.host_markers import SUMMARY_OPENINGS
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.items import ItemKind, Role
 from threadkeep.threads import LayoutEntry, Pointer, StateEntry
 from threadkeep.tokens import estimate_text

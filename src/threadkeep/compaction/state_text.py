@@ -9,7 +9,7 @@ from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, 
 from threadkeep.compaction.operations import FROM_A_MODEL
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.speech import cut_middle, tell_briefly
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.threads import Pointer
 
 TAG = "session_compact_state"

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from threadkeep.dialects.base import (
-    Answer,
-    AnswerForm,
-    Delta,
-    Dialect,
-    ModelCalls,
-    Reply,
-    ReplyReader,
-    Request,
-    Speech,
-    Target,
-    ToolCall,
-    Tools,
-    Wire,
-)
+from threadkeep.dialects.base import Dialect, ModelCalls, ReplyReader, Tools, Wire
 from threadkeep.dialects.chat import CHAT
 from threadkeep.dialects.gemini import GEMINI
 from threadkeep.dialects.messages import MESSAGES
 from threadkeep.dialects.responses import RESPONSES
+from threadkeep.dialects.values import Answer, AnswerForm, Delta, Reply, Request, Speech, Target, ToolCall
 from threadkeep.errors import UnknownDialect
 from threadkeep.items import Item
 

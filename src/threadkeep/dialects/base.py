@@ -1,73 +1,21 @@
-"""What threadkeep asks of a wire language."""
+"""What threadkeep asks of a wire language: `Dialect`, and its ports for answers, for model calls and for tools."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
+from threadkeep.dialects.api import Api
 from threadkeep.dialects.raw_json import Fields
+from threadkeep.dialects.values import (
+    Answer,
+    Delta,
+    Reply,
+    Request,
+    Speech,
+    ToolCall,
+)
 from threadkeep.items import Item, View
-
-# How threadkeep's own session state begins, in every dialect: it speaks in the user's role and is no person's message.
-STATE_OPENING = "The earlier part of this session was compacted."
-
-# Stands between messages that a dialect sends as one, so that each keeps its boundaries. It is nobody's words.
-SEPARATOR = "\n\n---\n\n"
-
-# What the output of a call that was broken off says.
-ABORTED = "aborted"
-
-# The name of the tool in a call that stands in for an erased one.
-ERASED_NAME = "erased"
-
-# Replaces a provider's own compaction that another account cannot read: the reader must know that there was a history.
-UNREADABLE = "(An earlier part of this conversation was compacted by another provider, and cannot be read here.)"
-
-Outcome = Literal["completed", "incomplete", "failed", "cut"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A provider request taken apart so that its history can be replaced and nothing else changes.
-
-    Attributes:
-        fields: Every top-level field and its exact JSON, in the order it was sent.
-        head: Leading items the client writes anew for every request (system, developer); never part of the history.
-        items: The history.
-    """
-
-    fields: Mapping[str, bytes]
-    head: tuple[Item, ...]
-    items: tuple[Item, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """One answer of a provider.
-
-    Attributes:
-        items: Every completed output item, in output order; where the dialect streams whole items, their exact bytes.
-        outcome: How the answer ended; `cut` if its end never came or could not be read.
-    """
-
-    items: tuple[Item, ...] = ()
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    response_id: str | None = None
-    outcome: Outcome = "cut"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """An assistant's message that the gateway writes by itself, with what a provider would put around it."""
-
-    text: str
-    response_id: str
-    message_id: str
-    model: str
-    created_at: int
 
 
 class ReplyReader(Protocol):
@@ -105,277 +53,6 @@ class Wire(Protocol):
     def render_error(self, status: int, code: str, message: str) -> bytes:
         """Return the body of an error with HTTP status `status`; clients show `message` and branch on `code`."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoints:
-    """Where an API that speaks a dialect is served. Paths are those below `mount`; `{model}` stands for a model's name.
-
-    Attributes:
-        provider: Whose API it is: `openai`, `anthropic`. Its upstream is the setting `PROVIDER_upstream`.
-        turn: The path of a request that carries a history and goes on with it.
-        others: Further paths of requests that carry a history.
-        models: The path that tells a model's window.
-        id_prefix: How the ids of its answers begin.
-        mount: What its paths begin with.
-        is_mount_added: Whether clients are given a base URL without the mount and add it themselves, whatever the path.
-        key_header: The header in which an API key stands; empty where it is `Authorization` alone.
-        key_query: The part of the query in which one may stand.
-    """
-
-    provider: str
-    turn: str
-    others: tuple[str, ...] = ()
-    models: str = "/models"
-    id_prefix: str = "resp_"
-    mount: str = "/v1"
-    is_mount_added: bool = False
-    key_header: str = ""
-    key_query: str = ""
-
-
-AnswerForm = Literal["whole", "events", "list"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Which model a request asks, and how the answer comes: as one object, as events, or as a list of their data."""
-
-    model: str = ""
-    form: AnswerForm = "whole"
-
-
-class BoundThinking(Protocol):
-    """Thinking that a provider signs and binds to everything before it: in another window it is refused."""
-
-    def is_bound(self, model: str) -> bool:
-        """Whether a model's thinking is bound; unknown models are taken to bind theirs."""
-        ...
-
-    def is_requested(self, request: Request) -> bool:
-        """Whether a request asks for thinking."""
-        ...
-
-    def remove_thinking(self, item: Item) -> Item:
-        """Return an item without its thinking, every other block with its exact bytes."""
-        ...
-
-    def drop_mismatched(self, request: Request) -> tuple[Request, Mapping[str, str]]:
-        """Return a request that asks the provider to drop thinking that no longer fits, and the headers that needs.
-
-        The same request and no header where it does not ask for thinking.
-        """
-        ...
-
-
-class CacheMarkers(Protocol):
-    """Marks that a client or the gateway sets in a request to say where a cached prefix ends. A request may hold a few."""
-
-    def mark_item(self, items: Sequence[Item], request: Request, *, at: int) -> Item:
-        """Return item `at` of a window with a marker at its end; as it is where no marker is free for it."""
-        ...
-
-    def limit_markers(self, items: Sequence[Item], request: Request) -> list[Item]:
-        """Return items with their newest markers alone, as many as the request has room for."""
-        ...
-
-
-class PromptCache(Protocol):
-    """A prompt cache that is addressed by a key, and by breakpoints in the models that know them."""
-
-    def set_key(self, request: Request, key: str) -> Request:
-        """Return a request with a cache key; the same request where the client has set one."""
-        ...
-
-    def takes_breakpoints(self, model: str, headers: Mapping[str, str]) -> bool:
-        """Whether the provider of this model takes breakpoints, as far as a request tells."""
-        ...
-
-    def has_breakpoint(self, raw: bytes) -> bool: ...
-
-    def set_breakpoint(self, item: Item) -> Item | None:
-        """Return a message whose last part ends a cached prefix; None where it has no part that could."""
-        ...
-
-
-class MessageMerger(Protocol):
-    """Merges user messages that a checkpoint made neighbours, for servers that refuse two in a row."""
-
-    def takes_neighbours(self, model: str) -> bool:
-        """Whether the provider of this model is known to accept two user messages in a row."""
-        ...
-
-    def is_user_message(self, item: Item) -> bool: ...
-
-    def merge_messages(self, items: Sequence[Item]) -> Item:
-        """Return several user messages as one: all their parts in order, with their exact bytes."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDefinition:
-    """A tool that is offered to a model; `parameters` is a JSON schema."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HiddenCalls:
-    """The calls in one reply: those of a hidden tool as (call id, arguments), and whether it calls another tool too.
-
-    Arguments that cannot be read are None.
-    """
-
-    calls: tuple[tuple[str, object], ...]
-    has_others: bool
-
-
-class AnswerFilter(Protocol):
-    """Makes one streamed answer for the client out of one or several of the provider's. Hostile input: it never raises."""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Take the next bytes of the provider's answer, none at its end; return what the client gets of them.
-
-        The events that end an answer are held back.
-        """
-        ...
-
-    def start_next(self) -> None:
-        """Drop the events held back: the provider answers once more."""
-        ...
-
-    def end(self) -> bytes:
-        """Return the end of the answer, as the client is to see it."""
-        ...
-
-
-class HiddenTool(Protocol):
-    """A tool that the gateway adds to a client's own, runs itself and hides from the client, in one dialect."""
-
-    def can_join(self, request: Request) -> bool:
-        """Whether answers to a request can be blended, and no tool of the client's has the name."""
-        ...
-
-    def add_to(self, request: Request) -> Request:
-        """Return a request with the tool behind the client's own: the cached prefix of those stays."""
-        ...
-
-    def find_calls(self, items: Sequence[Item]) -> HiddenCalls:
-        """Return what the items of a reply call."""
-        ...
-
-    def make_outputs(self, outputs: Mapping[str, str]) -> list[Item]:
-        """Return what the tool returned, by call id, as items that follow the reply."""
-        ...
-
-    def join_outputs(self, item: Item, outputs: Sequence[Item]) -> Item | None:
-        """Return the client's item behind a mixed reply with our outputs in it; None where they stand as items before it."""
-        ...
-
-    def spoken_text(self, items: Sequence[Item]) -> str:
-        """Return what a client's echo of a reply must say to be one: its words, without space, and the calls it makes."""
-        ...
-
-    def sealed_reasoning(self, item: Item) -> bytes | None:
-        """Return what identifies reasoning that a provider refuses without the call behind it; None for any other item."""
-        ...
-
-    def make_filter(self) -> AnswerFilter:
-        """Return a filter for one streamed answer."""
-        ...
-
-    def merge_answers(self, answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return one answer that was not streamed, made of several."""
-        ...
-
-
-class Api(Protocol):
-    """The API that speaks a dialect: where it is, and what it expects beside the items of a history.
-
-    An ability that the API lacks is None.
-    """
-
-    @property
-    def endpoints(self) -> Endpoints: ...
-
-    def read_target(self, fields: Mapping[str, bytes], *, path: str, query: str) -> Target:
-        """Return which model a request asks, and for which form of answer; read leniently."""
-        ...
-
-    @property
-    def head_fields(self) -> Sequence[str]:
-        """The fields that say which model is asked and what it is told outside the history."""
-        ...
-
-    @property
-    def thinking(self) -> BoundThinking | None: ...
-
-    @property
-    def cache_markers(self) -> CacheMarkers | None: ...
-
-    @property
-    def prompt_cache(self) -> PromptCache | None: ...
-
-    @property
-    def merger(self) -> MessageMerger | None:
-        """Merges neighbours one by one; None where `Dialect.arrange` arranges the window as a whole."""
-        ...
-
-    def add_instructions(self, request: Request, text: str) -> Request:
-        """Return a request whose model is told `text` behind the client's instructions."""
-        ...
-
-    def find_instructions(self, request: Request) -> str:
-        """Return the first instructions of a request; empty where it has none."""
-        ...
-
-    def is_side_request(self, request: Request, *, path: str) -> bool:
-        """Whether a request asks for something else than the next step of its history: a token count, a compaction."""
-        ...
-
-    def copy_delivery(self, request: Request, client: Request) -> Request:
-        """Return a request of our own that is answered the way the client's request is: same model, same streaming."""
-        ...
-
-    @property
-    def compaction_headers(self) -> Mapping[str, str]:
-        """The headers with which the provider compacts a history when it is asked to; empty where it needs none."""
-        ...
-
-    def headers_for(self, items: Sequence[Item]) -> Mapping[str, str]:
-        """Return the headers without which the provider refuses one of these items."""
-        ...
-
-    def make_hidden_tool(self, tool: ToolDefinition) -> HiddenTool:
-        """Return a tool as this dialect writes it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
-    """A piece of an answer that is coming in: what the model says, or what it thinks on the way."""
-
-    text: str
-    is_thought: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speech:
-    """The words of an item, and whether some of them are a refusal."""
-
-    text: str
-    is_refusal: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """A tool the model wants to be run; `arguments` are JSON as it wrote them, which may be none."""
-
-    id: str
-    name: str
-    arguments: str
 
 
 class ModelCalls(Protocol):
@@ -538,13 +215,13 @@ class Dialect(Protocol):
         """
         ...
 
-    def blanked(self, item: Item, text: str) -> Item | None:
+    def blank_item(self, item: Item, text: str) -> Item | None:
         """Return what goes out in place of an item whose words must not: of the same role, with the same calls and answers to
         them, saying nothing but `text`. Deterministic; None where nothing of that form can be without its words.
         """
         ...
 
-    def host_parts(self, item: Item) -> Item | None:
+    def keep_host_parts(self, item: Item) -> Item | None:
         """Return a user message without the parts that hold a person's words; None where nothing is left."""
         ...
 

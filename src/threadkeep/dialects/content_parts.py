@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from threadkeep.dialects.base import Speech
+from threadkeep.dialects.values import Speech
 
 # Servers that do not take a model's thoughts apart leave them at the beginning of what it says.
 _THOUGHTS: Final = re.compile(r"\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)

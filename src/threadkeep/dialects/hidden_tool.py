@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from threadkeep.dialects.base import Request, ToolDefinition
 from threadkeep.dialects.raw_json import encode_value, join_list, read_object, read_value, split_list
 from threadkeep.dialects.sse import MAX_EVENT_BYTES
+from threadkeep.dialects.values import Request, ToolDefinition
 from threadkeep.items import Item
 
 Json = dict[str, Any]

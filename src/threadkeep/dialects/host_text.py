@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from threadkeep.dialects.base import SEPARATOR, STATE_OPENING
 from threadkeep.dialects.host_markers import (
     AFTER_QUOTE,
     ALONE,
@@ -34,6 +33,7 @@ from threadkeep.dialects.host_markers import (
     WORLD_CHARS,
     Passage,
 )
+from threadkeep.dialects.values import SEPARATOR, STATE_OPENING
 
 _opening = re.compile(
     "|".join(rf"({'(?i:' if passage.any_case else '(?:'}{re.escape(passage.opening)}))" for passage in PASSAGES)

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.base import Request
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, split_list, split_object
+from threadkeep.dialects.values import Request
 from threadkeep.items import Item
 
 KEY: Final = "prompt_cache_key"
@@ -32,7 +32,7 @@ _version = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAIPromptCache:
-    """See `threadkeep.dialects.base.PromptCache`. `text_kind` is the type of a user's text part; only such parts are marked."""
+    """See `threadkeep.dialects.api.PromptCache`. `text_kind` is the type of a user's text part; only such parts are marked."""
 
     text_kind: bytes
 

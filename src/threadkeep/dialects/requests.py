@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
-from threadkeep.dialects.base import Request, Target
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object, read_value, split_list, split_object
+from threadkeep.dialects.values import Request, Target
 from threadkeep.errors import InvalidItem
 from threadkeep.items import Item, View, is_json
 

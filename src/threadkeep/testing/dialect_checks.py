@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from threadkeep.compaction import Ledger, render_state
 from threadkeep.dialects import Answer, Dialect, Reply, Request
-from threadkeep.dialects.base import SEPARATOR
+from threadkeep.dialects.values import SEPARATOR
 from threadkeep.errors import InvalidItem
 from threadkeep.items import Item, ItemKind, Role, View, find_boundaries, find_open_calls, find_orphans
 from threadkeep.testing.expectations import expect, expect_error

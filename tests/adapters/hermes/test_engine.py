@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from tests.adapters.hermes.lists import SESSION, Message, engine_for, items, recorded, said, turn, turns
 
 from threadkeep.adapters.hermes.messages import find_faults
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 
 
 def test_a_list_becomes_a_state_the_newest_work_and_the_request(home: Path) -> None:

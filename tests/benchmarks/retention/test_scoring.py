@@ -9,7 +9,7 @@ from benchmarks.retention.probes import Probe, make_probes
 from benchmarks.retention.windows import Judged, Piece, judge, make_piece, make_summary_piece, open_book
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import find_dialect
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 
 CHAT = find_dialect("chat")
 STATE = """{opening}

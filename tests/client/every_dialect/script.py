@@ -8,7 +8,7 @@ from typing import Final
 from tests.dialects.samples import Json
 
 from threadkeep import Thread
-from threadkeep.dialects.base import STATE_OPENING
+from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.items import ItemKind, Role, decode_json, find_open_calls, find_orphans
 from threadkeep.testing.dialect_checks import DialectSamples
 from threadkeep.threads import EntryKind

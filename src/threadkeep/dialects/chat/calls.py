@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.base import Delta, Request, Speech
 from threadkeep.dialects.content_parts import read_speech_parts
 from threadkeep.dialects.raw_json import Fields, read_fields, read_object
 from threadkeep.dialects.requests import forbid_tool_choice
+from threadkeep.dialects.values import Delta, Request, Speech
 from threadkeep.items import Item
 
 streams_items: Final = False

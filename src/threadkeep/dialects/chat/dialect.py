@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, ERASED_NAME, SEPARATOR, Api, ModelCalls, Request, ToolCall, Tools, Wire
+from threadkeep.dialects.api import Api
+from threadkeep.dialects.base import ModelCalls, Tools, Wire
 from threadkeep.dialects.chat import api, calls, replies, tools
 from threadkeep.dialects.chat.views import INSTRUCTIONS, OUTPUTS, read_role, read_view
 from threadkeep.dialects.content_parts import find_part_types, is_thought
@@ -25,6 +26,7 @@ from threadkeep.dialects.raw_json import (
     split_object,
 )
 from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
+from threadkeep.dialects.values import ABORTED, ERASED_NAME, SEPARATOR, Request, ToolCall
 from threadkeep.items import Item, View
 
 # What no other dialect has.
@@ -91,10 +93,10 @@ class ChatDialect:
     def remove_sealed(self, item: Item) -> Item | None:
         return remove_sealed(item)
 
-    def blanked(self, item: Item, text: str) -> Item | None:
+    def blank_item(self, item: Item, text: str) -> Item | None:
         return self.parse(blank_fields(read_object(item.raw) or {}, text))
 
-    def host_parts(self, item: Item) -> Item | None:
+    def keep_host_parts(self, item: Item) -> Item | None:
         return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:

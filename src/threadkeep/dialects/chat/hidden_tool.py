@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadkeep.dialects.base import HiddenCalls
 from threadkeep.dialects.hidden_tool import (
     SEPARATOR,
     EventSplitter,
@@ -18,13 +17,14 @@ from threadkeep.dialects.hidden_tool import (
     sum_usage,
 )
 from threadkeep.dialects.raw_json import read_object
+from threadkeep.dialects.values import HiddenCalls
 from threadkeep.items import Item
 
 DONE = b"[DONE]"
 
 
 class ChatHiddenTool(HiddenToolForm):
-    """See `threadkeep.dialects.base.HiddenTool`."""
+    """See `threadkeep.dialects.api.HiddenTool`."""
 
     def _define(self) -> Json:
         tool = self._tool
@@ -74,7 +74,7 @@ class ChatHiddenTool(HiddenToolForm):
 
 
 class ChatAnswerFilter:
-    """See `threadkeep.dialects.base.AnswerFilter`."""
+    """See `threadkeep.dialects.api.AnswerFilter`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

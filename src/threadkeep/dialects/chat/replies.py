@@ -12,10 +12,10 @@ from typing import Final
 from msgspec import Raw
 from msgspec.json import encode
 
-from threadkeep.dialects.base import Answer, Outcome, Reply
 from threadkeep.dialects.chat.calls import find_first_choice
 from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item
 from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.values import Answer, Outcome, Reply
 from threadkeep.items import Item
 
 # An answer that never ends must not eat the machine; beyond this nothing of it is kept.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadkeep.dialects.base import ToolCall
 from threadkeep.dialects.raw_json import encode_value, read_object
 from threadkeep.dialects.requests import render_arguments
+from threadkeep.dialects.values import ToolCall
 from threadkeep.items import Item
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from threadkeep.dialects.base import Delta, Request, Speech
 from threadkeep.dialects.gemini.parts import is_thought, list_parts
 from threadkeep.dialects.raw_json import Fields, join_object, read_fields, read_object, split_object
+from threadkeep.dialects.values import Delta, Request, Speech
 from threadkeep.items import Item
 
 streams_items: Final = False

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, Api, ModelCalls, Request, Tools, Wire
+from threadkeep.dialects.api import Api
+from threadkeep.dialects.base import ModelCalls, Tools, Wire
 from threadkeep.dialects.gemini import api, calls, replies, tools
 from threadkeep.dialects.gemini.parts import (
     CAMEL,
@@ -34,6 +35,7 @@ from threadkeep.dialects.raw_json import (
     split_object,
 )
 from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
+from threadkeep.dialects.values import ABORTED, Request
 from threadkeep.items import Item, ItemKind, Role, View
 
 # With this field the provider holds a part of the history.
@@ -117,12 +119,12 @@ class GeminiDialect:
             return item
         return Item(join_object({**content, "parts": join_list(kept)})) if kept else None
 
-    def blanked(self, item: Item, text: str) -> Item | None:
+    def blank_item(self, item: Item, text: str) -> Item | None:
         content = read_object(item.raw) or {}
         kept = [blank for part in list_parts(content) or [] if (blank := _blank_part(part, text)) is not None]
         return self.parse({"role": read_role(content), "parts": kept or [{"text": text}]})
 
-    def host_parts(self, item: Item) -> Item | None:
+    def keep_host_parts(self, item: Item) -> Item | None:
         return drop_personal_parts(item, view=self.view, field="parts")
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:

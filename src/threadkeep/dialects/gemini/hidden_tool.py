@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from threadkeep.dialects.base import HiddenCalls, Request, ToolCall
 from threadkeep.dialects.gemini import tools
 from threadkeep.dialects.gemini.parts import is_thought, list_parts, number_pairs, read_name, rename_fields
 from threadkeep.dialects.hidden_tool import (
@@ -26,13 +25,14 @@ from threadkeep.dialects.raw_json import (
     split_list,
     split_object,
 )
+from threadkeep.dialects.values import HiddenCalls, Request, ToolCall
 from threadkeep.items import Item
 
 DECLARATIONS = ("functionDeclarations", "function_declarations")
 
 
 class GeminiHiddenTool(HiddenToolForm):
-    """See `threadkeep.dialects.base.HiddenTool`."""
+    """See `threadkeep.dialects.api.HiddenTool`."""
 
     def _define(self) -> Json:
         tool = self._tool
@@ -97,7 +97,7 @@ class GeminiHiddenTool(HiddenToolForm):
 
 
 class GeminiAnswerFilter:
-    """See `threadkeep.dialects.base.AnswerFilter`. The last piece of an answer is held back, for it ends the answer."""
+    """See `threadkeep.dialects.api.AnswerFilter`. The last piece of an answer is held back, for it ends the answer."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec.json import encode
 
-from threadkeep.dialects.base import Answer, Outcome, Reply
 from threadkeep.dialects.gemini.calls import find_first_candidate
 from threadkeep.dialects.raw_json import (
     ABSENT,
@@ -24,6 +23,7 @@ from threadkeep.dialects.raw_json import (
     split_list,
 )
 from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.values import Answer, Outcome, Reply
 from threadkeep.items import Item
 
 # Beyond this no content is put together: no model writes so much, and half a content would be a false one.

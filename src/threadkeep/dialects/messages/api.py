@@ -8,20 +8,14 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.base import (
-    BoundThinking,
-    CacheMarkers,
-    Endpoints,
-    MessageMerger,
-    PromptCache,
-    Request,
-)
+from threadkeep.dialects.api import BoundThinking, CacheMarkers, MessageMerger, PromptCache
 from threadkeep.dialects.messages import markers
 from threadkeep.dialects.messages import thinking_blocks as bound_thinking
 from threadkeep.dialects.messages.betas import BETA_HEADER, COMPACTION_BETA
 from threadkeep.dialects.messages.hidden_tool import MessagesHiddenTool
 from threadkeep.dialects.raw_json import join_list, make_text_part, read_value, split_list
 from threadkeep.dialects.requests import copy_fields, read_body_target
+from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item
 
 endpoints: Final = Endpoints(

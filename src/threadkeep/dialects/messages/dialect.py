@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, ERASED_NAME, UNREADABLE, Api, ModelCalls, Request, ToolCall, Tools, Wire
+from threadkeep.dialects.api import Api
+from threadkeep.dialects.base import ModelCalls, Tools, Wire
 from threadkeep.dialects.messages import api, calls, replies, tools
 from threadkeep.dialects.messages.blocks import list_blocks, read_text_field
 from threadkeep.dialects.messages.markers import remove_markers
@@ -28,6 +29,7 @@ from threadkeep.dialects.raw_json import (
     split_object,
 )
 from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
+from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request, ToolCall
 from threadkeep.items import Item, ItemKind, Role, View
 
 # What a client may leave around a message without changing what the model sees.
@@ -119,10 +121,10 @@ class MessagesDialect:
     def remove_sealed(self, item: Item) -> Item | None:
         return remove_sealed(item)
 
-    def blanked(self, item: Item, text: str) -> Item | None:
+    def blank_item(self, item: Item, text: str) -> Item | None:
         return self.parse(blank_fields(read_object(item.raw) or {}, text))
 
-    def host_parts(self, item: Item) -> Item | None:
+    def keep_host_parts(self, item: Item) -> Item | None:
         return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:

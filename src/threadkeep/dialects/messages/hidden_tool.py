@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from threadkeep.dialects.base import HiddenCalls
 from threadkeep.dialects.hidden_tool import (
     EventSplitter,
     HiddenToolForm,
@@ -16,13 +15,14 @@ from threadkeep.dialects.hidden_tool import (
     sum_usage,
 )
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, split_list, split_object
+from threadkeep.dialects.values import HiddenCalls
 from threadkeep.items import Item
 
 ENDING = ("message_delta", "message_stop", "error")
 
 
 class MessagesHiddenTool(HiddenToolForm):
-    """See `threadkeep.dialects.base.HiddenTool`."""
+    """See `threadkeep.dialects.api.HiddenTool`."""
 
     def _define(self) -> Json:
         tool = self._tool
@@ -72,7 +72,7 @@ class MessagesHiddenTool(HiddenToolForm):
 
 
 class MessagesAnswerFilter:
-    """See `threadkeep.dialects.base.AnswerFilter`."""
+    """See `threadkeep.dialects.api.AnswerFilter`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

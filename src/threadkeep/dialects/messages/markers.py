@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from threadkeep.dialects.base import Request
 from threadkeep.dialects.messages.blocks import THINKING
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_value, split_list, split_object
+from threadkeep.dialects.values import Request
 from threadkeep.items import Item
 
 FIELD: Final = "cache_control"

@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec.json import encode
 
-from threadkeep.dialects.base import Answer, Outcome, Reply
 from threadkeep.dialects.raw_json import Fields, Json, encode_value, join_list, read_fields, read_object, read_value
 from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.values import Answer, Outcome, Reply
 from threadkeep.items import Item
 
 INPUT: Final = "partial_json"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from threadkeep.dialects.base import Request
 from threadkeep.dialects.messages.betas import BETA_HEADER, BINDING_BETA, DROP_MISMATCHED
 from threadkeep.dialects.messages.blocks import THINKING
 from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
+from threadkeep.dialects.values import Request
 from threadkeep.items import Item
 
 # A message of nothing but thinking cannot be left empty, which the API refuses, nor left out, which would move its neighbours.

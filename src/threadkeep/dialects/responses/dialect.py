@@ -7,12 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.base import ABORTED, ERASED_NAME, UNREADABLE, Api, ModelCalls, Request, Tools, Wire
+from threadkeep.dialects.api import Api
+from threadkeep.dialects.base import ModelCalls, Tools, Wire
 from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
 from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
 from threadkeep.dialects.responses import api, calls, replies, tools
 from threadkeep.dialects.responses.views import NAMED_BY_ID, read_kind, read_view
+from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request
 from threadkeep.items import Item, Role, View
 
 TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
@@ -113,11 +115,11 @@ class ResponsesDialect:
             return item
         return None if kind == "reasoning" else self.make_user_message(UNREADABLE)
 
-    def blanked(self, item: Item, text: str) -> Item | None:
+    def blank_item(self, item: Item, text: str) -> Item | None:
         made = blank_fields(read_object(item.raw) or {}, text)
         return None if made is None else self.parse(made)
 
-    def host_parts(self, item: Item) -> Item | None:
+    def keep_host_parts(self, item: Item) -> Item | None:
         return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadkeep.dialects.base import HiddenCalls
 from threadkeep.dialects.hidden_tool import (
     EventSplitter,
     HiddenToolForm,
@@ -17,6 +16,7 @@ from threadkeep.dialects.hidden_tool import (
     sum_usage,
 )
 from threadkeep.dialects.raw_json import read_object, split_object
+from threadkeep.dialects.values import HiddenCalls
 from threadkeep.items import Item
 
 OPENING = ("response.created", "response.in_progress", "response.queued")
@@ -25,7 +25,7 @@ CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "mcp
 
 
 class ResponsesHiddenTool(HiddenToolForm):
-    """See `threadkeep.dialects.base.HiddenTool`."""
+    """See `threadkeep.dialects.api.HiddenTool`."""
 
     def _define(self) -> Json:
         tool = self._tool
@@ -69,7 +69,7 @@ class ResponsesHiddenTool(HiddenToolForm):
 
 
 class ResponsesAnswerFilter:
-    """See `threadkeep.dialects.base.AnswerFilter`."""
+    """See `threadkeep.dialects.api.AnswerFilter`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

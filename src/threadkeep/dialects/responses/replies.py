@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec.json import encode
 
-from threadkeep.dialects.base import Answer, Outcome, Reply
 from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item
 from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.values import Answer, Outcome, Reply
 from threadkeep.items import Item
 
 TERMINAL: Final[dict[str, Outcome]] = {

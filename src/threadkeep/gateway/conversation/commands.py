@@ -117,12 +117,12 @@ def _is_named(word: str, names: tuple[str, ...]) -> bool:
     return word in names or (word.isascii() and word.lower() in map(str.lower, names))
 
 
-def host_parts(item: Item, *, dialect: Dialect) -> Item | None:
+def keep_host_parts(item: Item, *, dialect: Dialect) -> Item | None:
     """Return a typed command without the parts that hold a person's words: what its host tells the model in the same message.
 
     None where nothing is left, and for a host's own template, which is a command as a whole.
     """
-    return None if _template.match(dialect.view(item).text) else dialect.host_parts(item)
+    return None if _template.match(dialect.view(item).text) else dialect.keep_host_parts(item)
 
 
 def sign(text: str, *, key: bytes) -> str:

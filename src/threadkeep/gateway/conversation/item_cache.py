@@ -15,7 +15,7 @@ from itertools import islice
 from threadkeep.compaction.inline import split_inline
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import has_sealed
-from threadkeep.gateway.conversation.commands import Command, CommandNames, find_command, host_parts, is_signed, mark_asides
+from threadkeep.gateway.conversation.commands import Command, CommandNames, find_command, is_signed, keep_host_parts, mark_asides
 from threadkeep.items import Item, ItemKind, Role, View, link_chain, seed_chain
 from threadkeep.tokens import estimate_item
 
@@ -191,7 +191,7 @@ class ItemCache:
             is_sealed=sealed,
             is_host=_is_host(view) and command is None,
             command=command,
-            host_parts=host_parts(item, dialect=self._dialect) if command is not None else None,
+            host_parts=keep_host_parts(item, dialect=self._dialect) if command is not None else None,
         )
 
     def _forget(self) -> None:

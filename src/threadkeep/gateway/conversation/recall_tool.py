@@ -20,7 +20,9 @@ import msgspec
 from threadkeep.client.thread import Thread
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply, Request
-from threadkeep.dialects.base import HiddenTool, ToolDefinition, has_sealed
+from threadkeep.dialects.api import HiddenTool
+from threadkeep.dialects.base import has_sealed
+from threadkeep.dialects.values import ToolDefinition
 from threadkeep.errors import InvalidPointer, ThreadkeepError
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History

@@ -187,7 +187,7 @@ def replace_erased(window: Sequence[WindowItem], erased: Erased, *, dialect: Dia
     for placed in window:
         if placed.depth not in erased.depths:
             shown.append(placed)
-        elif (item := dialect.blanked(placed.item, ERASED)) is not None:
+        elif (item := dialect.blank_item(placed.item, ERASED)) is not None:
             shown.append(replace(placed, item=item, tokens=estimate_item(item.raw), sealed=False))
     return shown
 
