@@ -76,7 +76,8 @@ REACH_PERCENT = 25
 # Of a tight target the state, and people's newest messages behind it, may take so much; the frontier takes what they leave.
 STATE_PERCENT = 10
 QUOTED_PERCENT = 5
-# Where the window is smaller than the least frontier, so much of what is beside the frontier goes to people's newest messages.
+# A window smaller than the least frontier has less recent work in it, and so much of what is beside it is people's newest messages.
+SMALL_FRONTIER_PERCENT = 70
 SMALL_QUOTED_PERCENT = 60
 
 Phase = Literal["standalone_turn", "pre_turn", "mid_turn"]
@@ -264,7 +265,7 @@ def _measure_room(before: int, *, target: str | None, fit_tokens: int | None, wi
     most = parse_target(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
     most = most if fit_tokens is None else min(most, fit_tokens)
     widest = size_frontier(before, window_tokens=window_tokens)
-    share = most * FRONTIER_PERCENT // 100
+    share = most * (FRONTIER_PERCENT if most >= FRONTIER_FLOOR_TOKENS else SMALL_FRONTIER_PERCENT) // 100
     if (target is not None or fit_tokens is not None) and share < widest:
         return Room(most=most, filled=most, frontier_tokens=share, widest_tokens=widest, reach_tokens=0, is_tight=True)
     quarter = (window_tokens or DEFAULT_WINDOW_TOKENS) // 4
