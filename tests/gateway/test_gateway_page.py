@@ -25,8 +25,9 @@ def test_the_page_names_every_metric_there_is() -> None:
 
 def test_the_page_names_every_conversation_there_is() -> None:
     """And no other."""
-    named = re.findall(r"`POST (/v1/[a-z_/]+)`", PAGE)
-    assert sorted(named) == sorted(f"/v1{path}" for path in CONVERSATIONS)
+    named = re.findall(r"`POST (/v1(?:beta)?/[A-Za-z_/:]+)`", PAGE)
+    served = [f"{dialect.api.endpoints.mount}{path}".replace("{model}", "MODEL") for path, dialect in CONVERSATIONS.items()]
+    assert sorted(named) == sorted(served)
     assert all((find_route("POST", path, []) or pytest.fail(path)).is_conversation for path in named)
 
 

@@ -41,8 +41,8 @@ def test_every_command_it_names_exists_and_every_one_is_named() -> None:
     assert set(re.findall(r"`/(\w+)", PAGE)) == set(COMMANDS)
 
 
-def test_the_dialects_are_the_three_there_are() -> None:
-    """What these tests run on is all there is."""
+def test_the_dialects_are_all_that_models_speak() -> None:
+    """What these tests run on is every dialect but Gemini's, for which there is no model of our own."""
     from threadkeep.dialects import DIALECTS as known
 
-    assert set(DIALECTS) == set(known)
+    assert {*DIALECTS, "gemini"} == set(known)
