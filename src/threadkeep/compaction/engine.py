@@ -76,7 +76,7 @@ REACH_PERCENT = 25
 # Of a tight target the state, and people's newest messages behind it, may take so much; the frontier takes what they leave.
 STATE_PERCENT = 10
 QUOTED_PERCENT = 5
-# A window smaller than the least frontier has less recent work in it, and so much of what is beside it is people's newest messages.
+# A window smaller than the least frontier holds less recent work; of what is beside it so much is people's newest messages.
 SMALL_FRONTIER_PERCENT = 70
 SMALL_QUOTED_PERCENT = 60
 
