@@ -13,7 +13,6 @@ from tests.doubles.provider_rules import ProviderRules
 from tests.doubles.script import Received
 from tests.doubles.wires import WireName
 from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, base_fields, outputs_of, person
-from tests.session.answers import DIALECTS
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.dialects import find_dialect
@@ -39,6 +38,9 @@ def called(wire: str, *calls: str) -> list[Json]:
         case "chat":
             listed = [{"id": call, "type": "function", "function": {"name": "bash", "arguments": arguments}} for call in calls]
             return [{"role": "assistant", "content": None, "tool_calls": listed}]
+        case "gemini":
+            parts = [{"functionCall": {"id": call, "name": "bash", "args": json.loads(arguments)}} for call in calls]
+            return [{"role": "model", "parts": parts}]
         case _:
             uses = [{"type": "tool_use", "id": call, "name": "bash", "input": json.loads(arguments)} for call in calls]
             return [{"role": "assistant", "content": uses}]
@@ -84,7 +86,7 @@ def refusal(wire: WireName, window: list[Json]) -> object:
 
 async def exported(tk: Threadkeep, thread: Thread, form: str) -> list[Json]:
     lines = b"".join([line async for line in export_thread(tk.backend, thread, form)])
-    if form in DIALECTS:
+    if form == thread.dialect.name:
         found: list[Json] = json.loads(lines)
         return found
     return [json.loads(line) for line in lines.splitlines()]
@@ -113,7 +115,8 @@ async def test_a_fork_keeps_its_output_when_the_call_is_erased(tk: Threadkeep, w
     assert SECRET not in json.dumps(window)
     assert json.dumps(window).count("fork saw nothing") == 2
     assert refusal(wire, window) is None
-    assert json.dumps(window).count('"erased"') == 2
+    # Gemini's API wants a call to have the name its output has, so there it is not replaced.
+    assert json.dumps(window).count('"erased"') == (0 if wire == "gemini" else 2)
     assert SECRET not in json.dumps(list(await parent.window()))
     assert refusal(wire, list(await parent.window())) is None
     assert (await tk.verify()).problems == ()

@@ -178,7 +178,7 @@ def _place_record(
 
 
 # An item without any of these words is no call, output or thought in any dialect. Skipping its view saves most of the time.
-MARKS: Final = (b"call", b"tool", b"reasoning", b"thinking", b"thought", b"mcp")
+MARKS: Final = (b"call", b"tool", b"function", b"reasoning", b"thinking", b"thought", b"mcp")
 _MESSAGE: Final = View(kind=ItemKind.MESSAGE, role=Role.USER)
 
 
