@@ -12,8 +12,7 @@ from tests.transfer.rollouts import THREAD, item, meta
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.order import CompactionPolicy
+from threadkeep.compaction.backend import Backend, CompactionPolicy
 from threadkeep.errors import BadInput, EntryNotFound
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import MetaBody, Pointer, encode_body

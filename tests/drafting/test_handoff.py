@@ -10,8 +10,8 @@ from tests.drafting.replies import SUMMARY, block
 from tests.parity.vocabulary import STATE, Json, Speech, context, play, seen, turn
 
 from threadkeep import Config, Threadkeep
+from threadkeep.compaction.backend import Order
 from threadkeep.compaction.ledger import Section
-from threadkeep.compaction.order import Order
 from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.tokens import estimate_text
 

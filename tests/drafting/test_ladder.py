@@ -12,8 +12,8 @@ from tests.drafting.replies import SUMMARY, block
 from tests.parity.vocabulary import STATE, Speech, of_kind, play, seen, turn, turns
 
 from threadkeep import Config, Head, Thread, Threadkeep
+from threadkeep.compaction.backend import Order, RetryPolicy
 from threadkeep.compaction.draft_requests import estimate_request
-from threadkeep.compaction.order import Order, RetryPolicy
 from threadkeep.compaction.strategies import order_strategies
 from threadkeep.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
 from threadkeep.store import RecordKind

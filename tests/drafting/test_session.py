@@ -10,8 +10,8 @@ from tests.drafting.replies import block
 from tests.parity.vocabulary import STATE, Json, Speech, context, of_kind, play, seen, turn, turns
 
 from threadkeep import Config, Head, Thread, Threadkeep
+from threadkeep.compaction.backend import Order
 from threadkeep.compaction.ledger import LedgerEntry, Section, Speaker
-from threadkeep.compaction.order import Order
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.threads import Checkpoint, decode_body

@@ -25,7 +25,7 @@ from tests.parity.vocabulary import (
 )
 
 from threadkeep import Config, Head, Threadkeep
-from threadkeep.compaction.order import Order
+from threadkeep.compaction.backend import Order
 from threadkeep.errors import NothingToCompact
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says

@@ -27,7 +27,7 @@ from tests.parity.vocabulary import (
 )
 
 from threadkeep import Config, Head, Session, Thread, Threadkeep
-from threadkeep.compaction.order import Order, RetryPolicy
+from threadkeep.compaction.backend import Order, RetryPolicy
 from threadkeep.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.testing.scripted_model import (
     Compacts,

@@ -25,7 +25,7 @@ from tests.parity.vocabulary import (
 )
 
 from threadkeep import Config, Head, Threadkeep
-from threadkeep.compaction.order import Order
+from threadkeep.compaction.backend import Order
 from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent, Unobserved
 from threadkeep.llm import RemoteCompactor
 from threadkeep.testing.scripted_model import Compacts, Overflows, Rejected, ScriptedModel, ScriptedRemoteModel, Step, says

@@ -12,7 +12,7 @@ import pytest
 from tests.session.answers import DIALECTS, calling, outputs_of
 
 from threadkeep import Config, Session, Threadkeep
-from threadkeep.compaction.order import RetryPolicy
+from threadkeep.compaction.backend import RetryPolicy
 from threadkeep.dialects import ToolCall
 from threadkeep.errors import CompactionStopped, ModelRejected, UnknownModel
 from threadkeep.hooks import FunctionHook, HookEvent, HookReply, Hooks

@@ -11,7 +11,7 @@ from tests.session.answers import DIALECTS
 from tests.session.item_stream import UnfoldingModel
 
 from threadkeep import Session, Threadkeep
-from threadkeep.compaction.order import RetryPolicy
+from threadkeep.compaction.backend import RetryPolicy
 from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.session import Answer

@@ -10,7 +10,7 @@ from tests.drafting.replies import block
 from tests.parity.vocabulary import ROOM, STATE, Json, Speech, checkpoints, config, play, seen, sent, turn
 
 from threadkeep import Config, Session, Thread, Threadkeep
-from threadkeep.compaction.order import Order
+from threadkeep.compaction.backend import Order
 from threadkeep.errors import CompactionStopped
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.testing.scripted_model import Holds, Overflows, ScriptedModel, Step, says

@@ -16,8 +16,8 @@ from typing import Literal
 import msgspec
 
 from threadkeep.client import Thread, Threadkeep
+from threadkeep.compaction.backend import Order
 from threadkeep.compaction.engine import remember
-from threadkeep.compaction.order import Order
 from threadkeep.compaction.state_text import neutralise, render_state
 from threadkeep.dialects import Dialect
 from threadkeep.errors import (

@@ -10,11 +10,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.backend import Backend, Order, Reason
 from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Deadline
 from threadkeep.compaction.inline import split_inline
-from threadkeep.compaction.order import Order, Reason
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.trigger import RoomMaker, make_adoption_order, make_background_order, make_order
 from threadkeep.dialects import Dialect

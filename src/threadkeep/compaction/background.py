@@ -18,7 +18,7 @@ Compaction = Callable[[], Coroutine[Any, Any, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
+class _RunningCompaction:
     task: asyncio.Task[None]
     deadline: Deadline
 
@@ -30,7 +30,7 @@ class Upkeep:
     """
 
     def __init__(self) -> None:
-        self._running: dict[Hashable, _Running] = {}
+        self._running: dict[Hashable, _RunningCompaction] = {}
         self._futility = VainAttempts()
         self._is_closed = False
 
@@ -41,11 +41,11 @@ class Upkeep:
         """
         if self._is_closed or thread in self._running or self._futility.holds(thread, tokens=tokens):
             return
-        task = asyncio.create_task(self._made(thread, compaction, tokens=tokens))
-        self._running[thread] = _Running(task=task, deadline=deadline)
-        task.add_done_callback(partial(self._over, thread, tokens))
+        task = asyncio.create_task(self._compact(thread, compaction, tokens=tokens))
+        self._running[thread] = _RunningCompaction(task=task, deadline=deadline)
+        task.add_done_callback(partial(self._forget, thread, tokens))
 
-    def _over(self, thread: Hashable, tokens: int, task: asyncio.Task[None]) -> None:
+    def _forget(self, thread: Hashable, tokens: int, task: asyncio.Task[None]) -> None:
         del self._running[thread]
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -66,14 +66,14 @@ class Upkeep:
     async def break_off(self, thread: Hashable) -> None:
         """End the compaction of a thread that is under way, if one is: a draft is dropped, a checkpoint being written is kept."""
         running = self._running.get(thread)
-        await _ended(*([running.task] if running else ()))
+        await _cancel_and_wait(*([running.task] if running else ()))
 
     async def close(self) -> None:
         """End every compaction as `break_off` does; none is begun any more."""
         self._is_closed = True
-        await _ended(*(running.task for running in self._running.values()))
+        await _cancel_and_wait(*(running.task for running in self._running.values()))
 
-    async def _made(self, thread: Hashable, compaction: Compaction, *, tokens: int) -> None:
+    async def _compact(self, thread: Hashable, compaction: Compaction, *, tokens: int) -> None:
         try:
             await compaction()
         except (NothingToCompact, CompactionStopped):
@@ -83,7 +83,7 @@ class Upkeep:
             return
 
 
-async def _ended(*tasks: asyncio.Task[None]) -> None:
+async def _cancel_and_wait(*tasks: asyncio.Task[None]) -> None:
     for task in tasks:
         # Takes effect where nothing is being written (`compact_thread`). Said twice it would not wait for that.
         if not task.cancelling():

@@ -19,7 +19,7 @@ async def load_carried_ledger(backend: Backend, thread_id: str) -> Ledger | None
 
     Cheap: what was said since such a checkpoint is not read. A compaction asks for `load_carried_memory`.
     """
-    for continued in await _continued(backend, thread_id):
+    for continued in await _find_continued(backend, thread_id):
         history = await load_history(backend.store, await load_live_path(backend.store, continued))
         if history.checkpoint is not None or history.remarks:
             return read_ledger(history)
@@ -32,14 +32,14 @@ async def load_carried_memory(backend: Backend, thread_id: str) -> Ledger | None
     None if it continues none. Costs as much as a compaction without a model of what that thread's window holds.
     """
     memory: Ledger | None = None
-    for continued in reversed(await _continued(backend, thread_id)):
+    for continued in reversed(await _find_continued(backend, thread_id)):
         history = await load_history(backend.store, await load_live_path(backend.store, continued))
         dialect = find_dialect((await backend.store.get(continued)).dialect)
         memory = await asyncio.to_thread(remember, history, dialect=dialect, carried=memory)
     return memory
 
 
-async def _continued(backend: Backend, thread_id: str) -> list[str]:
+async def _find_continued(backend: Backend, thread_id: str) -> list[str]:
     """Return the threads that this one, or one it was forked from, continues, newest first, up to one that was compacted."""
     found: list[str] = []
     walked: set[str] = set()

@@ -98,10 +98,10 @@ class Brief:
         readable = [seen for seen in self.window if not seen.entry.sealed or seen.entry.issuer == voice.issuer]
         if not voice.foreign:
             return readable
-        shown = (self._bare(seen) if seen.entry.source in voice.foreign else seen for seen in readable)
+        shown = (self._remove_sealed(seen) if seen.entry.source in voice.foreign else seen for seen in readable)
         return [seen for seen in shown if seen is not None]
 
-    def _bare(self, seen: Position) -> Position | None:
+    def _remove_sealed(self, seen: Position) -> Position | None:
         item = self.dialect.remove_sealed(seen.entry.item)
         return None if item is None else Position(entry=replace(seen.entry, item=item), view=self.dialect.view(item))
 
@@ -152,11 +152,11 @@ class Meter:
 
     def heard(self, reply: ModelReply | RemoteCompaction) -> None:
         """Count one whole answer."""
-        self.input_tokens = _grown(self.input_tokens, reply.input_tokens)
-        self.output_tokens = _grown(self.output_tokens, reply.output_tokens)
-        self.cached_tokens = _grown(self.cached_tokens, reply.cached_tokens)
+        self.input_tokens = _add_count(self.input_tokens, reply.input_tokens)
+        self.output_tokens = _add_count(self.output_tokens, reply.output_tokens)
+        self.cached_tokens = _add_count(self.cached_tokens, reply.cached_tokens)
         if isinstance(reply, ModelReply) and reply.cost_usd is not None:
-            self.cost_micro_usd = _grown(self.cost_micro_usd, round(reply.cost_usd * 1_000_000))
+            self.cost_micro_usd = _add_count(self.cost_micro_usd, round(reply.cost_usd * 1_000_000))
 
     def attempt(self, *, strategy: str, model: str | None, outcome: str, took_ms: int) -> Attempt:
         """Return what was spent as the record of one attempt."""
@@ -173,6 +173,6 @@ class Meter:
         )
 
 
-def _grown(count: int | None, told: int | None) -> int | None:
+def _add_count(count: int | None, told: int | None) -> int | None:
     """Return a count with what was told since; what nobody told leaves it as it was."""
     return count if told is None else (count or 0) + told

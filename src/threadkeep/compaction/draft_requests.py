@@ -73,7 +73,7 @@ class NotAsked(DraftRefused):
 D = TypeVar("D", bound=DraftWriter)
 
 
-async def write_draft(brief: Brief, voice: Summariser, begin: Callable[[], D]) -> D:
+async def write_draft(brief: Brief, summariser: Summariser, begin: Callable[[], D]) -> D:
     """Return the draft that `begin` begins, finished: one request on the warm prefix, or the span in parts, oldest first.
 
     Raises:
@@ -82,31 +82,31 @@ async def write_draft(brief: Brief, voice: Summariser, begin: Callable[[], D]) -
             or it would read more than it may.
         ModelError: The model could not be asked.
     """
-    room = _room(voice.window_tokens)
+    room = _compute_room(summariser.window_tokens)
     draft = begin()
-    if voice.own is not None:
-        request = build_warm_request(brief, voice, voice.own, draft.instruction())
+    if summariser.own is not None:
+        request = build_warm_request(brief, summariser, summariser.own, draft.instruction())
         size = estimate_request(request)
-        if not voice.may_read(size):
+        if not summariser.may_read(size):
             raise NotAsked(OVER_BUDGET)
         if size <= room:
             try:
-                await _ask(voice, request, draft)
+                await _ask(summariser, request, draft)
             except ModelOverflow as overflow:
-                room = _smaller(overflow, size)
+                room = _choose_smaller_size(overflow, size)
             else:
                 return draft
     sent: list[int] = []
     try:
-        return await _in_parts(brief, voice, begin(), room=room, sent=sent)
+        return await _write_in_parts(brief, summariser, begin(), room=room, sent=sent)
     except ModelOverflow as overflow:
         # What was refused may be far smaller than what was thought to fit.
-        return await _in_parts(brief, voice, begin(), room=_smaller(overflow, sent[-1]), sent=sent)
+        return await _write_in_parts(brief, summariser, begin(), room=_choose_smaller_size(overflow, sent[-1]), sent=sent)
 
 
-async def _in_parts(brief: Brief, voice: Summariser, draft: D, *, room: int, sent: list[int]) -> D:
+async def _write_in_parts(brief: Brief, summariser: Summariser, draft: D, *, room: int, sent: list[int]) -> D:
     """Tell the span in parts that fit `room`; the size of each request is added to `sent` before it goes out."""
-    span = select_settled(brief.window_for(voice))
+    span = select_settled(brief.window_for(summariser))
     untold = {EntryKind.START} if draft.tells_state else {EntryKind.START, EntryKind.STATE}
     told = split_passages([seen for seen in span if seen.entry.kind not in untold])
     budget = room - estimate_text(draft.instruction())
@@ -118,29 +118,29 @@ async def _in_parts(brief: Brief, voice: Summariser, draft: D, *, room: int, sen
         raise NotAsked("nothing_to_tell")
     if len(parts) > PARTS_ASKED:
         raise NotAsked("too_many_parts")
-    if not voice.may_read(sum(estimate_text(write_transcript_question(draft.instruction(), part)) for part in parts)):
+    if not summariser.may_read(sum(estimate_text(write_transcript_question(draft.instruction(), part)) for part in parts)):
         raise NotAsked(OVER_BUDGET)
     for number, part in enumerate(parts, start=1):
         question = write_transcript_question(draft.instruction(), part, part=number, parts=len(parts))
-        request = Request(fields={}, head=(), items=(voice.dialect.make_user_message(question),))
+        request = Request(fields={}, head=(), items=(summariser.dialect.make_user_message(question),))
         sent.append(estimate_request(request))
-        await _ask(voice, request, draft)
+        await _ask(summariser, request, draft)
     return draft
 
 
-async def _ask(voice: Summariser, request: Request, draft: DraftWriter) -> None:
-    reply = await voice.ask(request)
+async def _ask(summariser: Summariser, request: Request, draft: DraftWriter) -> None:
+    reply = await summariser.ask(request)
     if reply.ending == "length" and draft.needs_its_end:
         raise DraftRefused("cut_off")
     draft.take(check_reply(reply, most_tokens=draft.most_tokens, is_draft=draft.is_draft))
 
 
-def build_warm_request(brief: Brief, voice: Summariser, own: Request, instruction: str) -> Request:
+def build_warm_request(brief: Brief, summariser: Summariser, own: Request, instruction: str) -> Request:
     """Return the thread's own request with the instruction behind its history: what a turn would send, and one message more.
 
     What is pending (a message not yet answered, a call not yet closed) is not shown: it is not what is compacted.
     """
-    settled = [seen.entry.item for seen in select_settled(brief.window_for(voice))]
+    settled = [seen.entry.item for seen in select_settled(brief.window_for(summariser))]
     # A provider that compacts by itself while it drafts would draft from what it left.
     fields = {name: raw for name, raw in own.fields.items() if name != "context_management"}
     items = brief.dialect.arrange([*settled, brief.dialect.make_user_message(instruction)])
@@ -172,11 +172,11 @@ def _is_answer(seen: Position) -> bool:
     return seen.view.kind is not ItemKind.MESSAGE or seen.view.role is Role.ASSISTANT or seen.entry.kind is EntryKind.STATE
 
 
-def _room(window_tokens: int) -> int:
+def _compute_room(window_tokens: int) -> int:
     return window_tokens * HEADROOM_PERCENT // 100 - min(ANSWER_TOKENS, window_tokens // 4)
 
 
-def _smaller(overflow: ModelOverflow, refused_tokens: int) -> int:
+def _choose_smaller_size(overflow: ModelOverflow, refused_tokens: int) -> int:
     """Return what to send after an overflow: what the provider said it takes, if that is less than it refused, else half."""
-    said = _room(overflow.limit_tokens) if overflow.limit_tokens else refused_tokens
+    said = _compute_room(overflow.limit_tokens) if overflow.limit_tokens else refused_tokens
     return said if said < refused_tokens else refused_tokens * AFTER_OVERFLOW_PERCENT // 100

@@ -94,7 +94,7 @@ class VainAttempts:
 
 log = logging.getLogger(__name__)
 
-# Gives a voice whose every question and answer the meter counts.
+# Gives a summariser whose every question and answer the meter counts.
 Speak = Callable[[Meter], Summariser]
 
 TAKEN = "taken"
@@ -152,7 +152,7 @@ class AttemptLog:
 
 async def draft_with_fallbacks(
     proposal: Proposal,
-    rungs: Sequence[str],
+    strategies: Sequence[str],
     *,
     tried: AttemptLog,
     speak: Speak | None,
@@ -161,7 +161,7 @@ async def draft_with_fallbacks(
     timeout_s: float,
     deadline: Deadline,
 ) -> Outcome:
-    """Return the outcome of the first strategy of `rungs` that comes to one.
+    """Return the outcome of the first strategy of `strategies` that comes to one.
 
     Once the deadline has passed no model is waited for.
 
@@ -172,22 +172,22 @@ async def draft_with_fallbacks(
         NothingToCompact, BrokenWindow: The last of them does not either.
     """
     thread_id, tokens = proposal.brief.thread_id, proposal.tokens_before
-    if len(rungs) > 1 and not await asyncio.to_thread(has_something_to_replace, proposal):
+    if len(strategies) > 1 and not await asyncio.to_thread(has_something_to_replace, proposal):
         raise NothingToCompact(thread_id, reason=NOTHING_NEW)
-    if breaker.futility.holds((thread_id, rungs[0]), tokens=tokens):
+    if breaker.futility.holds((thread_id, strategies[0]), tokens=tokens):
         with suppress(BrokenWindow):
             await asyncio.to_thread(conclude, proposal, EXTRACTIVE)
-    for name in rungs[:-1]:
-        outcome = await _asked(
+    for name in strategies[:-1]:
+        outcome = await _try_model(
             name, proposal, tried, speak=speak, clock=clock, breaker=breaker, timeout_s=timeout_s, deadline=deadline
         )
         if outcome is not None:
             return outcome
     try:
-        return await conclude_without_model(Draft(strategy=rungs[-1]), proposal, tried, clock=clock)
+        return await conclude_without_model(Draft(strategy=strategies[-1]), proposal, tried, clock=clock)
     except NothingToCompact:
         if any(attempt.outcome == NothingToCompact.code for attempt in tried.attempts[:-1]):
-            breaker.futility.found((thread_id, rungs[0]), tokens=tokens)
+            breaker.futility.found((thread_id, strategies[0]), tokens=tokens)
         raise
 
 
@@ -207,12 +207,12 @@ async def conclude_without_model(
         took_ms = clock.now_ms() - started
         tried.add(msgspec.structs.replace(taken, outcome=error.code, took_ms=took_ms))
         raise
-    timed = _timed(outcome, took_ms=clock.now_ms() - started)
+    timed = _add_duration(outcome, took_ms=clock.now_ms() - started)
     tried.add(timed.checkpoint.attempts[-1])
     return timed
 
 
-def _timed(outcome: Outcome, *, took_ms: int) -> Outcome:
+def _add_duration(outcome: Outcome, *, took_ms: int) -> Outcome:
     """Return an outcome whose last attempt says how long it took: without a model, that is known only afterwards."""
     checkpoint = outcome.checkpoint
     attempts = [*checkpoint.attempts[:-1], msgspec.structs.replace(checkpoint.attempts[-1], took_ms=took_ms)]
@@ -220,7 +220,7 @@ def _timed(outcome: Outcome, *, took_ms: int) -> Outcome:
     return replace(outcome, checkpoint=msgspec.structs.replace(checkpoint, attempts=attempts, figures=figures))
 
 
-async def _asked(
+async def _try_model(
     name: str,
     proposal: Proposal,
     tried: AttemptLog,
@@ -236,34 +236,34 @@ async def _asked(
         tried.add(Attempt(strategy=name, outcome="no_model"))
         return None
     started, meter = clock.now_ms(), Meter()
-    voice = speak(meter)
-    if breaker.is_open(name, voice.name, now_ms=started):
-        tried.add(Attempt(strategy=name, outcome="resting", model=voice.name))
+    summariser = speak(meter)
+    if breaker.is_open(name, summariser.name, now_ms=started):
+        tried.add(Attempt(strategy=name, outcome="resting", model=summariser.name))
         return None
     if deadline.has_passed:
-        tried.add(Attempt(strategy=name, outcome="no_time", model=voice.name))
+        tried.add(Attempt(strategy=name, outcome="no_time", model=summariser.name))
         return None
     became = BROKEN_OFF
     try:
         async with deadline.timed(timeout_s):
-            draft = await DRAFTERS[name](proposal.brief, voice)
-        breaker.succeeded(name, voice.name)
+            draft = await DRAFTERS[name](proposal.brief, summariser)
+        breaker.succeeded(name, summariser.name)
         meter.ignored = draft.ignored
-        taken = meter.attempt(strategy=name, model=voice.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
+        taken = meter.attempt(strategy=name, model=summariser.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
         outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.attempts, taken)))
     except (NothingToCompact, BrokenWindow) as error:
         became = error.code
     except NotAsked as unasked:
         became = unasked.reason
     except (DraftRefused, TimeoutError, ModelError) as failure:
-        became = _named(failure)
-        breaker.failed(name, voice.name, now_ms=clock.now_ms())
+        became = _get_failure_code(failure)
+        breaker.failed(name, summariser.name, now_ms=clock.now_ms())
     except AssertionError:
         # What must hold and does not is a defect of ours, and is told as one.
         raise
     except Exception as failure:  # a model that breaks its contract must cost no turn; it is on record and logged
         became = UNFORESEEN
-        breaker.failed(name, voice.name, now_ms=clock.now_ms())
+        breaker.failed(name, summariser.name, now_ms=clock.now_ms())
         # What it says of itself may quote the conversation.
         log.warning("drafting thread %s by %s broke: %s", proposal.brief.thread_id, name, type(failure).__name__)
         log.debug("how it broke", exc_info=failure)
@@ -271,11 +271,11 @@ async def _asked(
         became = TAKEN
         return outcome
     finally:
-        tried.add(meter.attempt(strategy=name, model=voice.name, outcome=became, took_ms=clock.now_ms() - started))
+        tried.add(meter.attempt(strategy=name, model=summariser.name, outcome=became, took_ms=clock.now_ms() - started))
     return None
 
 
-def _named(failure: DraftRefused | TimeoutError | ModelError) -> str:
+def _get_failure_code(failure: DraftRefused | TimeoutError | ModelError) -> str:
     match failure:
         case DraftRefused():
             return failure.reason

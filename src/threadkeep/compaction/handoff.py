@@ -58,7 +58,7 @@ def select_quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quote]:
 def render_summary(summary: str, ledger: Ledger, *, quoted: Sequence[Quote]) -> str:
     """Return the summary message: the summary, and what the ledger holds that the messages in front do not say."""
     whole = {quote.source for quote in quoted if quote.text is None}
-    said = {entry.id for entry in ledger.entries if entry.speaker is Speaker.USER and _stands_in(entry.sources, whole)}
+    said = {entry.id for entry in ledger.entries if entry.speaker is Speaker.USER and _is_in(entry.sources, whole)}
     shown = replace(ledger, in_view=ledger.in_view | said)
     # The block closes the message even where it says nothing: what comes after its end is a person's again.
     return f"{SUMMARY_OPENING}\n\n{summary}\n\n{render_state(shown).removeprefix(STATE_OPENING).lstrip()}"
@@ -94,7 +94,7 @@ def _is_message(seen: Position) -> bool:
     return seen.view.by_person and seen.view.kind is ItemKind.MESSAGE and seen.entry.source is not None
 
 
-def _stands_in(sources: tuple[Pointer, ...], messages: set[Pointer]) -> bool:
+def _is_in(sources: tuple[Pointer, ...], messages: set[Pointer]) -> bool:
     return any(source in messages for source in sources)
 
 
@@ -106,18 +106,18 @@ MOST_SUMMARY_TOKENS = 12_000
 REAL_SUMMARY_TOKENS = 200
 
 
-async def draft(brief: Brief, voice: Summariser) -> Draft:
+async def draft(brief: Brief, summariser: Summariser) -> Draft:
     """Return the model's summary of the span.
 
     Raises:
         DraftRefused: It gave none.
         ModelError: It could not be asked.
     """
-    written = await write_draft(brief, voice, lambda: _Written(brief))
+    written = await write_draft(brief, summariser, lambda: _SummaryDraft(brief))
     return Draft(strategy=NAME, summary=written.summary)
 
 
-class _Written:
+class _SummaryDraft:
     """A summary being written; each part of a long span extends the one before."""
 
     tells_state = True
@@ -151,11 +151,11 @@ class _Written:
 def strip_prefix(text: str) -> str:
     """Return a summary without the lines that introduce one, ours or another tool's: it gets ours, once."""
     while (opening := next((each for each in (STATE_OPENING, *SUMMARY_OPENINGS) if text.startswith(each)), None)) is not None:
-        text = text[_end_of_introduction(text, after=len(opening.rstrip(":"))) :].strip()
+        text = text[_find_introduction_end(text, after=len(opening.rstrip(":"))) :].strip()
     return text
 
 
-def _end_of_introduction(text: str, *, after: int) -> int:
+def _find_introduction_end(text: str, *, after: int) -> int:
     """Return where the sentences around an opening end: with a colon, or else with their line."""
     ends = [at + len(sign) for sign in (":", "\n") if (at := text.find(sign, after)) >= 0]
     return min(ends, default=len(text))

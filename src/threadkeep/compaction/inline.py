@@ -64,12 +64,12 @@ def split_inline(item: Item) -> Parted:
         return Parted(written=None, rest=item)
     if not rest:
         return Parted(written=item, rest=None)
-    return Parted(written=_with_content(fields, written), rest=_with_content(fields, rest))
+    return Parted(written=_replace_content(fields, written), rest=_replace_content(fields, rest))
 
 
 def holds_compaction(history: History) -> bool:
     """Whether a provider compacted within an answer that the window still holds as it came."""
-    return any(_recorded(entry) and split_inline(entry.item).written is not None for entry in history.entries)
+    return any(_has_record(entry) and split_inline(entry.item).written is not None for entry in history.entries)
 
 
 def take_out(history: History) -> TakenOut:
@@ -79,7 +79,7 @@ def take_out(history: History) -> TakenOut:
     written: ProviderCompaction | None = None
     kept: list[WindowEntry] = []
     for entry in history.entries:
-        found = split_inline(entry.item) if _recorded(entry) else Parted(written=None, rest=entry.item)
+        found = split_inline(entry.item) if _has_record(entry) else Parted(written=None, rest=entry.item)
         if found.written is not None and entry.source is not None:
             written = ProviderCompaction(item=found.written, place=entry.source)
         if found.rest is None:
@@ -92,7 +92,7 @@ def take_out(history: History) -> TakenOut:
     return TakenOut(history=replace(history, entries=tuple(kept), cut_from=cut_from), written=written)
 
 
-def _recorded(entry: WindowEntry) -> bool:
+def _has_record(entry: WindowEntry) -> bool:
     return SIGN in entry.item.raw and entry.source is not None and entry.kind in (EntryKind.KEEP, EntryKind.STUB)
 
 
@@ -101,5 +101,5 @@ def _is_compaction(fields: Mapping[str, bytes]) -> bool:
     return isinstance(kind, str) and kind in COMPACTIONS and any(read_value(fields.get(name, NOTHING)) for name in HOLDING)
 
 
-def _with_content(fields: Mapping[str, bytes], blocks: Sequence[bytes]) -> Item:
+def _replace_content(fields: Mapping[str, bytes], blocks: Sequence[bytes]) -> Item:
     return Item(join_object({**fields, "content": join_list(blocks)}))

@@ -73,9 +73,9 @@ def write_session_instruction(
     """Return the instruction for `session`: the task, the state with its ids, the user's messages by number, the contract."""
     parts = [
         SESSION_TASK,
-        f"The session state so far:\n{_state(ledger)}" if ledger.entries else "There is no session state yet.",
-        _index(spoken),
-        _subordinate(prompt, focus),
+        f"The session state so far:\n{_render_state_block(ledger)}" if ledger.entries else "There is no session state yet.",
+        _render_index(spoken),
+        _render_wishes(prompt, focus),
         f"Keep the block under {target_tokens} tokens.",
         CONTRACT,
     ]
@@ -85,7 +85,7 @@ def write_session_instruction(
 def write_handoff_instruction(*, prompt: str | None, focus: str | None, target_tokens: int) -> str:
     """Return the instruction for `handoff`. The user's own `prompt` takes the place of the task, and of nothing else."""
     task = prompt.strip() if prompt and prompt.strip() else HANDOFF_TASK
-    parts = [task, _subordinate(None, focus), f"Aim at no more than {target_tokens} tokens.", HANDOFF_CONTRACT]
+    parts = [task, _render_wishes(None, focus), f"Aim at no more than {target_tokens} tokens.", HANDOFF_CONTRACT]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -98,13 +98,13 @@ def write_transcript_question(instruction: str, transcript: str, *, part: int = 
     )
 
 
-def _state(ledger: Ledger) -> str:
+def _render_state_block(ledger: Ledger) -> str:
     """Return every entry that a draft may change, and of the others as many as the window has room for."""
     shown = (entry for entry in ledger.entries if entry.speaker in CHANGEABLE or entry.id not in ledger.left_out)
     return render_state(replace(ledger, entries=tuple(shown)), whole=True)
 
 
-def _index(spoken: Sequence[Position]) -> str:
+def _render_index(spoken: Sequence[Position]) -> str:
     """Return the user's messages by number, the newest if there are many; each by its first words."""
     told = [
         f"#{seen.entry.source.ordinal}: {untag(' '.join(shorten_text(seen.view.said, tokens=INDEXED_TOKENS).split()))}"
@@ -114,7 +114,7 @@ def _index(spoken: Sequence[Position]) -> str:
     return "The user's messages in what follows the state, by number:\n" + "\n".join(told) if told else ""
 
 
-def _subordinate(prompt: str | None, focus: str | None) -> str:
+def _render_wishes(prompt: str | None, focus: str | None) -> str:
     wishes = [
         wish.strip() for wish in (prompt, f"Keep in focus: {focus}" if focus and focus.strip() else None) if wish and wish.strip()
     ]

@@ -33,7 +33,7 @@ def merge_observed(ledger: Ledger, items: Sequence[ObservedItem], *, focus: str 
     upto, age = ledger.journal.upto, ledger.age
     journal = advance(ledger.journal, items)
     said = {entry.id: entry for entry in ledger.entries if entry.pinned or entry.speaker in (Speaker.USER, Speaker.MODEL)}
-    known = {_key(entry.text): entry.id for entry in said.values() if _can_be_said_again(entry)}
+    known = {_normalise_space(entry.text): entry.id for entry in said.values() if _can_be_said_again(entry)}
     # A pin may hold a message of a checkpoint that was undone.
     told = {source for entry in said.values() if entry.speaker is Speaker.USER for source in entry.sources}
     number = ledger.next_number
@@ -43,7 +43,7 @@ def merge_observed(ledger: Ledger, items: Sequence[ObservedItem], *, focus: str 
         if is_acknowledgement(seen.view.said):
             continue
         text = shorten(seen.view.said)
-        again = said.pop(known.get(_key(text), ""), None)
+        again = said.pop(known.get(_normalise_space(text), ""), None)
         if again is not None:
             # It stands where it was said last: the later one decides.
             sources = tuple(dict.fromkeys((*again.sources, seen.source)))[-SOURCES_KEPT:]
@@ -54,10 +54,10 @@ def merge_observed(ledger: Ledger, items: Sequence[ObservedItem], *, focus: str 
         )
         number += 1
         said[entry.id] = entry
-        known[_key(text)] = entry.id
-    for entry in _goals(said.values(), journal):
+        known[_normalise_space(text)] = entry.id
+    for entry in _find_goals(said.values(), journal):
         said[entry.id] = replace(entry, section=Section.OBJECTIVE)
-    computed = _beside_pins(compute_entries(journal, age=age, focus=focus), said)
+    computed = _skip_pinned(compute_entries(journal, age=age, focus=focus), said)
     return replace(ledger, entries=(*said.values(), *computed), next_number=number, journal=journal)
 
 
@@ -79,7 +79,7 @@ def apply(ledger: Ledger, operations: Iterable[Operation], *, spoken: Mapping[Po
                 )
                 number += 1
             case Retire():
-                if (retired := _retired(entries.get(operation.entry_id), operation, spoken)) is not None:
+                if (retired := _retire(entries.get(operation.entry_id), operation, spoken)) is not None:
                     del entries[retired.id]
                     entries[retired.id] = retired
             case Update():
@@ -104,7 +104,7 @@ def normalise_text(text: str) -> str:
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
 
 
-def _retired(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Pointer, str]) -> LedgerEntry | None:
+def _retire(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Pointer, str]) -> LedgerEntry | None:
     """Return an entry as retired by an operation; None where the operation may not do that."""
     if entry is None or entry.pinned or entry.section not in BINDING or not operation.quote.strip():
         return None
@@ -114,7 +114,7 @@ def _retired(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Point
             return replace(entry, section=Section.INACTIVE, claim=claim)
         case Speaker.USER:
             quote = normalise_text(operation.quote)
-            is_later = _came_after(operation.by, entry, spoken)
+            is_later = _is_later(operation.by, entry, spoken)
             found = len(quote) >= LEAST_QUOTE_CHARS and f" {quote} " in f" {normalise_text(spoken.get(operation.by, ''))} "
             if entry.section is Section.OBJECTIVE or not (is_later and found and _is_one_statement(entry.text)):
                 return None
@@ -125,7 +125,7 @@ def _retired(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Point
             assert_never(entry.speaker)
 
 
-def _came_after(by: Pointer, entry: LedgerEntry, spoken: Mapping[Pointer, str]) -> bool:
+def _is_later(by: Pointer, entry: LedgerEntry, spoken: Mapping[Pointer, str]) -> bool:
     """Whether a message was said after an entry. A thread that continues another counts anew: the order in `spoken` decides."""
     last = entry.sources[-1] if entry.sources else by
     if last.thread_id != by.thread_id and last in spoken and by in spoken:
@@ -141,7 +141,7 @@ def _is_one_statement(text: str) -> bool:
     return len(flat) <= 300 and "\n" not in flat and not any(f"{end} " in flat for end in ".!?;。！？；")
 
 
-def _goals(entries: Iterable[LedgerEntry], journal: Journal) -> list[LedgerEntry]:
+def _find_goals(entries: Iterable[LedgerEntry], journal: Journal) -> list[LedgerEntry]:
     """Return what the session is for: its first request, and the one that set the work under way where that is another."""
     goals = {journal.first, journal.began}
     return [entry for entry in entries if _can_be_said_again(entry) and any(str(source) in goals for source in entry.sources)]
@@ -151,11 +151,11 @@ def _can_be_said_again(entry: LedgerEntry) -> bool:
     return entry.speaker is Speaker.USER and entry.section is Section.ACTIVE and not entry.pinned
 
 
-def _key(text: str) -> str:
+def _normalise_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def _beside_pins(computed: Iterable[LedgerEntry], said: Mapping[str, LedgerEntry]) -> Iterator[LedgerEntry]:
+def _skip_pinned(computed: Iterable[LedgerEntry], said: Mapping[str, LedgerEntry]) -> Iterator[LedgerEntry]:
     """Yield computed entries that no pin holds already; none takes the id of one that a pin holds."""
     pinned = {entry.text for entry in said.values() if entry.pinned}
     for entry in computed:
@@ -178,17 +178,17 @@ def compute_entries(journal: Journal, *, age: int, focus: str | None = None) -> 
     findings = [finding for finding in journal.findings if not any(finding.text in answer for answer in answers)]
     found = [Line(text=finding.text, source=parse_pointer(finding.source)) for finding in findings]
     work = (*told, *facts.todos, *facts.failure, *facts.open_calls)
-    wish = [_computed_entry("h0", f"{FOCUS}{focus}", age=age)] if focus else []
+    wish = [_build_entry("h0", f"{FOCUS}{focus}", age=age)] if focus else []
     return [
-        *_entries(found, section=Section.ACTIVE, letter="f", speaker=Speaker.AGENT, age=age),
+        *_build_entries(found, section=Section.ACTIVE, letter="f", speaker=Speaker.AGENT, age=age),
         *wish,
-        *_entries(work, section=Section.HANDOFF, letter="h", speaker=Speaker.COMPUTED, age=age),
-        *_entries(_by_folder(facts.changed), section=Section.EVIDENCE, letter="e", speaker=Speaker.COMPUTED, age=age),
-        *_entries(facts.images, section=Section.EVIDENCE, letter="i", speaker=Speaker.COMPUTED, age=age),
+        *_build_entries(work, section=Section.HANDOFF, letter="h", speaker=Speaker.COMPUTED, age=age),
+        *_build_entries(_group_by_folder(facts.changed), section=Section.EVIDENCE, letter="e", speaker=Speaker.COMPUTED, age=age),
+        *_build_entries(facts.images, section=Section.EVIDENCE, letter="i", speaker=Speaker.COMPUTED, age=age),
     ]
 
 
-def _by_folder(changed: Sequence[Line]) -> Iterator[Line]:
+def _group_by_folder(changed: Sequence[Line]) -> Iterator[Line]:
     """Yield what was done to files, a line for each folder and kind of change, the newest last."""
     places: dict[tuple[str, str], list[Line]] = {}
     for line in changed:
@@ -206,7 +206,7 @@ def _by_folder(changed: Sequence[Line]) -> Iterator[Line]:
         yield Line(text=f"{done} in {folder}: {names}" if folder else f"{done}: {names}", source=lines[-1].source)
 
 
-def _computed_entry(name: str, text: str, *, age: int) -> LedgerEntry:
+def _build_entry(name: str, text: str, *, age: int) -> LedgerEntry:
     return LedgerEntry(id=name, section=Section.HANDOFF, text=text, sources=(), speaker=Speaker.COMPUTED, born=age)
 
 
@@ -219,7 +219,7 @@ def _tell_turn(turn: Turn, *, is_running: bool) -> str:
     return " — ".join((f"{ASKED}{turn.asked}", *answered, *turn.work))
 
 
-def _entries(lines: Iterable[Line], *, section: Section, letter: str, speaker: Speaker, age: int) -> Iterator[LedgerEntry]:
+def _build_entries(lines: Iterable[Line], *, section: Section, letter: str, speaker: Speaker, age: int) -> Iterator[LedgerEntry]:
     for number, line in enumerate(lines, start=1):
         name, sources = f"{letter}{number}", (line.source,)
         yield LedgerEntry(id=name, section=section, text=line.text, sources=sources, speaker=speaker, born=age)

@@ -34,12 +34,12 @@ class Remarked:
 
 async def pin_entry(backend: Backend, thread_id: str, entry_id: str) -> Remarked:
     """Keep an entry of the session state whatever comes; see `Thread.pin`."""
-    return await _about(backend, thread_id, entry_id, pinned=True)
+    return await _set_pinned(backend, thread_id, entry_id, pinned=True)
 
 
 async def unpin_entry(backend: Backend, thread_id: str, entry_id: str) -> Remarked:
     """Take a pin away again; see `Thread.unpin`."""
-    return await _about(backend, thread_id, entry_id, pinned=False)
+    return await _set_pinned(backend, thread_id, entry_id, pinned=False)
 
 
 async def take_note(backend: Backend, thread_id: str, text: str, *, pinned: bool = False, by_agent: bool = False) -> Remarked:
@@ -47,8 +47,8 @@ async def take_note(backend: Backend, thread_id: str, text: str, *, pinned: bool
     words = check_note(text)
     said = SaidBody(text=words, pinned=pinned, by_agent=by_agent)
     path = await load_live_path(backend.store, thread_id)
-    ordinal = await _append(backend, thread_id, path, said, tokens=estimate_text(words))
-    ledger = await _ledger(backend, await load_live_path(backend.store, thread_id))
+    ordinal = await _append_remark(backend, thread_id, path, said, tokens=estimate_text(words))
+    ledger = await _load_ledger(backend, await load_live_path(backend.store, thread_id))
     made = tuple(entry for entry in ledger.entries if any(source.ordinal == ordinal for source in entry.sources))
     return Remarked(thread=thread_id, record=ordinal, entries=made)
 
@@ -71,21 +71,21 @@ def check_note(text: str) -> str:
     return words
 
 
-async def _about(backend: Backend, thread_id: str, entry_id: str, *, pinned: bool) -> Remarked:
+async def _set_pinned(backend: Backend, thread_id: str, entry_id: str, *, pinned: bool) -> Remarked:
     wanted = entry_id.strip().removeprefix("[").removesuffix("]")
     path = await load_live_path(backend.store, thread_id)
-    ledger = await _ledger(backend, path)
+    ledger = await _load_ledger(backend, path)
     entry = ledger.find(wanted)
     if entry is None:
-        raise EntryNotFound(thread_id, wanted, near=_near(ledger, wanted))
+        raise EntryNotFound(thread_id, wanted, near=_suggest_ids(ledger, wanted))
     if entry.pinned is pinned:
         return Remarked(thread=thread_id, record=None, entries=(entry,))
     body = (PinBody if pinned else UnpinBody)(entry=wanted, words=get_words(entry))
-    ordinal = await _append(backend, thread_id, path, body)
+    ordinal = await _append_remark(backend, thread_id, path, body)
     return Remarked(thread=thread_id, record=ordinal, entries=(replace(entry, pinned=pinned),))
 
 
-def _near(ledger: Ledger, wanted: str) -> tuple[str, ...]:
+def _suggest_ids(ledger: Ledger, wanted: str) -> tuple[str, ...]:
     """Return ids somebody may have meant: the numbers around, or names that look alike; the newest where none does."""
     ids = [entry.id for entry in ledger.entries]
     numbers = [each for each in ids if each.isdecimal()]
@@ -94,11 +94,11 @@ def _near(ledger: Ledger, wanted: str) -> tuple[str, ...]:
     return tuple(get_close_matches(wanted, ids, n=NEARBY)) or tuple(ids[-NEARBY:])
 
 
-async def _ledger(backend: Backend, path: LivePath) -> Ledger:
+async def _load_ledger(backend: Backend, path: LivePath) -> Ledger:
     return read_ledger(await load_history(backend.store, path))
 
 
-async def _append(backend: Backend, thread_id: str, path: LivePath, body: RemarkBody, *, tokens: int = 0) -> int:
+async def _append_remark(backend: Backend, thread_id: str, path: LivePath, body: RemarkBody, *, tokens: int = 0) -> int:
     """Append a remark on the state that a path has, and return its ordinal. Durable when it returns."""
     raw = backend.redact(encode_body(body)) if backend.redact and isinstance(body, SaidBody) else encode_body(body)
     target = path.checkpoint.ordinal if path.checkpoint else 0

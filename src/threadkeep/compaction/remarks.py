@@ -19,7 +19,7 @@ from threadkeep.threads import PinBody, Remark, SaidBody, UnpinBody
 
 def apply_remarks(ledger: Ledger, remarks: Sequence[Remark]) -> Ledger:
     """Return the ledger with what people remarked, in the order they did. The same remarks always give the same ids."""
-    return reduce(_with_one, remarks, ledger)
+    return reduce(_apply_remark, remarks, ledger)
 
 
 def get_words(entry: LedgerEntry) -> str:
@@ -27,20 +27,20 @@ def get_words(entry: LedgerEntry) -> str:
     return format_digest(digest_body(entry.text.encode("utf-8", "surrogatepass")))
 
 
-def _with_one(ledger: Ledger, remark: Remark) -> Ledger:
+def _apply_remark(ledger: Ledger, remark: Remark) -> Ledger:
     match remark.body:
         case SaidBody():
-            return _noted(ledger, remark, remark.body)
+            return _add_note(ledger, remark, remark.body)
         case PinBody():
-            return _pinned(ledger, remark, remark.body)
+            return _pin(ledger, remark, remark.body)
         case UnpinBody():
-            found = _meant(ledger, remark.body)
+            found = _find_entry(ledger, remark.body)
             return ledger.with_entry(replace(found, pinned=False)) if found else ledger
         case _:
             assert_never(remark.body)
 
 
-def _noted(ledger: Ledger, remark: Remark, body: SaidBody) -> Ledger:
+def _add_note(ledger: Ledger, remark: Remark, body: SaidBody) -> Ledger:
     text, speaker = body.text.strip(), Speaker.MODEL if body.by_agent else Speaker.USER
     pinned = body.pinned and not body.by_agent
     known = next((entry for entry in ledger.entries if entry.noted and entry.text == text and entry.speaker is speaker), None)
@@ -57,26 +57,26 @@ def _noted(ledger: Ledger, remark: Remark, body: SaidBody) -> Ledger:
         pinned=pinned,
         noted=True,
     )
-    return _with_new(ledger, entry)
+    return _add_entry(ledger, entry)
 
 
-def _pinned(ledger: Ledger, remark: Remark, body: PinBody) -> Ledger:
-    found = _meant(ledger, body)
+def _pin(ledger: Ledger, remark: Remark, body: PinBody) -> Ledger:
+    found = _find_entry(ledger, body)
     if found is not None:
         return ledger.with_entry(replace(found, pinned=True))
     # The checkpoint it was seen in no longer counts: what a person asked to keep outlasts that.
     seen = load_ledger(bytes(remark.seen.state)).find(body.entry) if remark.seen else None
     if seen is None or get_words(seen) != body.words:
         return ledger
-    return _with_new(ledger, replace(seen, born=ledger.age, pinned=True))
+    return _add_entry(ledger, replace(seen, born=ledger.age, pinned=True))
 
 
-def _meant(ledger: Ledger, body: PinBody | UnpinBody) -> LedgerEntry | None:
+def _find_entry(ledger: Ledger, body: PinBody | UnpinBody) -> LedgerEntry | None:
     """Return the entry that says what was meant, the one of that number first; none where nothing says so any more."""
     alike = [entry for entry in ledger.entries if get_words(entry) == body.words]
     return next((entry for entry in alike if entry.id == body.entry), alike[-1] if alike else None)
 
 
-def _with_new(ledger: Ledger, entry: LedgerEntry) -> Ledger:
+def _add_entry(ledger: Ledger, entry: LedgerEntry) -> Ledger:
     numbered = replace(entry, id=str(ledger.next_number))
     return replace(ledger, entries=(*ledger.entries, numbered), next_number=ledger.next_number + 1)

@@ -20,7 +20,7 @@ def find_adopted(written: Item, *, issuer: str) -> Draft:
     return Draft(strategy=NAME, literals=(written,), issuer=issuer)
 
 
-async def draft(brief: Brief, voice: Summariser) -> Draft:
+async def draft(brief: Brief, summariser: Summariser) -> Draft:
     """Return what the provider put in place of the settled part of the window.
 
     Raises:
@@ -28,19 +28,19 @@ async def draft(brief: Brief, voice: Summariser) -> Draft:
         DraftRefused: It gave nothing of its own.
         ModelError: It could not be asked.
     """
-    if voice.compact is None or voice.dialect.name != brief.dialect.name:
+    if summariser.compact is None or summariser.dialect.name != brief.dialect.name:
         raise NotAsked("not_offered")
-    own = voice.own or Request(fields={}, head=(), items=())
-    settled = [seen.entry.item for seen in select_settled(brief.window_for(voice))]
+    own = summariser.own or Request(fields={}, head=(), items=())
+    settled = [seen.entry.item for seen in select_settled(brief.window_for(summariser))]
     if not settled:
         raise NotAsked("empty")
     request = Request(fields=own.fields, head=own.head, items=tuple(brief.dialect.arrange(settled)))
     size = estimate_request(request)
-    if size > voice.window_tokens:
+    if size > summariser.window_tokens:
         raise NotAsked("too_large")
-    if not voice.may_read(size):
+    if not summariser.may_read(size):
         raise NotAsked(OVER_BUDGET)
-    made = await voice.compact(request)
+    made = await summariser.compact(request)
     # Whatever was said or echoed beside the compaction, the thread has or needs not.
     literals = tuple(written for item in made.items if (written := split_inline(item).written) is not None)
     if not literals:

@@ -118,10 +118,10 @@ def parse_state(text: str) -> ParsedState:
     answer = strip_thinking(clean_text(text))
     blocks = _find_blocks(answer)
     for body, closed in blocks:
-        state = _read(body, in_block=True, closed=closed)
+        state = _read_body(body, in_block=True, closed=closed)
         if state.sections:
             return state
-    outside = _read(STATE_TAG.sub("\n", answer), in_block=False, closed=False)
+    outside = _read_body(STATE_TAG.sub("\n", answer), in_block=False, closed=False)
     return outside if not blocks or outside.complete else ParsedState(sections={})
 
 
@@ -160,10 +160,10 @@ def read_entry(raw: str) -> ParsedEntry | None:
     if not ids and is_nothing(rest):
         return None
     entry = _split_claim(ParsedEntry(verb=verb, ids=ids, text=rest))
-    return replace(entry, text=_bounded(entry.text), claim=_bounded(entry.claim))
+    return replace(entry, text=_shorten_entry(entry.text), claim=_shorten_entry(entry.claim))
 
 
-def _read(body: str, *, in_block: bool, closed: bool) -> ParsedState:
+def _read_body(body: str, *, in_block: bool, closed: bool) -> ParsedState:
     """Return the entries below a body's headings."""
     lines = body[:BODY_CHARS].split("\n")
     found = [_heading.match(line) for line in lines]
@@ -172,7 +172,7 @@ def _read(body: str, *, in_block: bool, closed: bool) -> ParsedState:
     headings = own if any(own) else found
     order = [_NAMES[match["name"].casefold()] for match in headings if match]
     sections: dict[Section, dict[object, ParsedEntry]] = {section: {} for section in Section}
-    for section, text in islice(_gather(lines, headings), ENTRIES_READ):
+    for section, text in islice(_iterate_entries(lines, headings), ENTRIES_READ):
         if (entry := read_entry(text)) is not None:
             sections[section].setdefault((entry.verb, entry.ids, entry.text.casefold(), entry.claim.casefold()), entry)
     told = {section: tuple(entries.values()) for section, entries in sections.items() if entries}
@@ -180,7 +180,7 @@ def _read(body: str, *, in_block: bool, closed: bool) -> ParsedState:
     return ParsedState(sections=told, found_block=in_block and bool(told), complete=bool(told) and (closed or finished))
 
 
-def _gather(lines: Sequence[str], headings: Sequence[re.Match[str] | None]) -> Iterator[tuple[Section, str]]:
+def _iterate_entries(lines: Sequence[str], headings: Sequence[re.Match[str] | None]) -> Iterator[tuple[Section, str]]:
     """Yield entries with the section they stand in. A wrapped line and a nested bullet belong to the entry before them."""
     section: Section | None = None
     held, level, indent, after_gap = "", 0, 0, True
@@ -195,7 +195,7 @@ def _gather(lines: Sequence[str], headings: Sequence[re.Match[str] | None]) -> I
         if not text:
             after_gap = True
         elif held and not begins and (columns > indent + bool(bullet) or not ended) and not names_an_entry(text):
-            held, after_gap = _join(held, text, is_bullet=bool(bullet)), False
+            held, after_gap = _join_lines(held, text, is_bullet=bool(bullet)), False
         else:
             if held and section:
                 yield section, held
@@ -211,7 +211,7 @@ def _gather(lines: Sequence[str], headings: Sequence[re.Match[str] | None]) -> I
         yield section, held
 
 
-def _join(held: str, text: str, *, is_bullet: bool) -> str:
+def _join_lines(held: str, text: str, *, is_bullet: bool) -> str:
     joint = ";" if is_bullet and not _closed.search(held[-8:]) and held[-1:] not in ":：" else ""
     space = "" if not joint and _wide.match(text) and _wide.match(held[-1:]) else " "
     return held if len(held) >= RAW_CHARS else f"{held}{joint}{space}{text}"[:RAW_CHARS]
@@ -233,29 +233,31 @@ def _split_claim(entry: ParsedEntry) -> ParsedEntry:
     """Return the entry with pointers and claim taken out of its text, as far as its verb says they are there."""
     text = entry.text
     if entry.verb is None or entry.verb is Verb.RETAIN:
-        body, pointers = _closing_pointers(text)
+        body, pointers = _split_closing_pointers(text)
         return replace(entry, text=body, pointers=pointers)
     if rendered := _rendered_claim.search(text):
-        body, pointers = _closing_pointers(text[: rendered.start()])
+        body, pointers = _split_closing_pointers(text[: rendered.start()])
         return replace(entry, text=body, pointers=(*pointers, int(rendered[1])), claim=text[rendered.end() :])
     arrow = (_became if entry.verb is Verb.UPDATE else _gave_way).search(text)
     before, after = (text[: arrow.start()], text[arrow.end() :]) if arrow else (text, "")
-    return replace(entry, text=_closing_pointers(before)[0], claim=_closing_pointers(after)[0], pointers=_ordinals(text))
+    return replace(
+        entry, text=_split_closing_pointers(before)[0], claim=_split_closing_pointers(after)[0], pointers=_find_ordinals(text)
+    )
 
 
-def _closing_pointers(text: str) -> tuple[str, tuple[int, ...]]:
+def _split_closing_pointers(text: str) -> tuple[str, tuple[int, ...]]:
     """Return the text without the pointers that close it in brackets, and those pointers."""
     found = _closing_group.search(text, max(0, len(text) - 200))
     inner = found[1] if found else ""
     besides = sum(map(str.isalnum, _more.sub("", _pointer.sub("", inner))))
-    return (text[: found.start()], _ordinals(inner)) if found and _pointer.search(inner) and besides <= 12 else (text, ())
+    return (text[: found.start()], _find_ordinals(inner)) if found and _pointer.search(inner) and besides <= 12 else (text, ())
 
 
-def _ordinals(text: str) -> tuple[int, ...]:
+def _find_ordinals(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(number) for number in _pointer.findall(text)[:POINTERS_READ]))
 
 
-def _bounded(text: str) -> str:
+def _shorten_entry(text: str) -> str:
     """Return text on one line, without emphasis around the whole of it, cut at what one entry may say."""
     flat = " ".join(text.split())
     flat = bare[2].strip() if (bare := _emphasis.fullmatch(flat)) else flat

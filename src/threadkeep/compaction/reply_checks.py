@@ -50,26 +50,26 @@ def check_reply(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str]
         raise DraftRefused("called_tools" if reply.called_tools else "empty")
     if estimate_text(text) > most_tokens:
         raise DraftRefused("oversized")
-    if _goes_round(text):
+    if _is_looping(text):
         raise DraftRefused("looping")
     if (reply.called_tools or is_refusal(text)) and not is_draft(text):
         raise DraftRefused("called_tools" if reply.called_tools else "refused")
     return text
 
 
-def _goes_round(text: str) -> bool:
+def _is_looping(text: str) -> bool:
     """Whether most of a text is the same few lines, or the same few words that never end the line, over and over."""
     lines = [line for each in text.splitlines() if (line := each.strip())]
     flat = " ".join(text.split())
     return (
-        _repeats([line for line in lines if len(line) > 8], at_least=40, times=4)
+        _has_repeats([line for line in lines if len(line) > 8], at_least=40, times=4)
         # Short lines recur in code and tables that a draft may quote.
-        or _repeats(lines, at_least=40, times=10)
-        or _repeats([flat[at : at + PASSAGE_CHARS] for at in range(len(flat) - PASSAGE_CHARS)], at_least=200, times=20)
+        or _has_repeats(lines, at_least=40, times=10)
+        or _has_repeats([flat[at : at + PASSAGE_CHARS] for at in range(len(flat) - PASSAGE_CHARS)], at_least=200, times=20)
     )
 
 
-def _repeats(pieces: Sequence[str], *, at_least: int, times: int) -> bool:
+def _has_repeats(pieces: Sequence[str], *, at_least: int, times: int) -> bool:
     return len(pieces) >= at_least and len(set(pieces)) * times < len(pieces)
 
 

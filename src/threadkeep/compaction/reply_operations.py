@@ -52,16 +52,16 @@ class _Changes:
         for entry in sorted(ledger.entries, key=lambda entry: entry.section not in BINDING):
             self._by_text.setdefault(normalise_text(entry.text), entry)
         told, seen = [source for entry in ledger.entries for source in entry.sources], [*records, *spoken]
-        self._places = {place.ordinal: place for place in (*told, *seen)}
+        self._records = {place.ordinal: place for place in (*told, *seen)}
         self._newest = max(seen or told or [Pointer(thread_id, 0)], key=lambda place: place.ordinal)
         self._messages = {place: f" {normalise_text(text)} " for place, text in spoken.items()}
         users = (f" {normalise_text(entry.text)} " for entry in ledger.entries if entry.speaker is Speaker.USER)
-        self._said = "\n".join((*self._messages.values(), *users))
+        self._user_text = "\n".join((*self._messages.values(), *users))
         own = [entry for entry in ledger.entries if entry.speaker is Speaker.MODEL]
-        self._standing = [entry for entry in own if entry.section is Section.HANDOFF]
+        self._old_handoff = [entry for entry in own if entry.section is Section.HANDOFF]
         self._room = {section: most - sum(entry.section is section for entry in own) for section, most in ROOM.items()}
         self._room[Section.HANDOFF] = ROOM[Section.HANDOFF]
-        self._known, self._told_again, self._decided = set(self._by_text), set[str](), set[str]()
+        self._known, self._repeated, self._decided = set(self._by_text), set[str](), set[str]()
         self._found: list[Operation] = []
         self._handoff: list[Operation] = []
         self._claims_left = CLAIMS_WEIGHED
@@ -70,7 +70,7 @@ class _Changes:
         """Take one entry of the reply."""
         gone = entry.verb in (Verb.SUPERSEDE, Verb.WITHDRAW) or (section is Section.INACTIVE and entry.verb is None)
         targets = self._find_targets(entry, gone=gone)
-        self._told_again.update(target.id for target in targets)
+        self._repeated.update(target.id for target in targets)
         own = [read_entry(target.text) for target in targets]
         if any(each and each.verb and (each.verb, each.text) == (entry.verb, entry.text) for each in own):
             return  # A copy of an entry whose own words begin with what reads like a verb.
@@ -86,11 +86,11 @@ class _Changes:
 
     def finish(self, *, complete: bool) -> list[Operation]:
         """Return what was gathered. The handoff is drafted anew each time, unless its end may be missing."""
-        kept = tuple(entry.id for entry in self._standing if entry.id in self._told_again)
+        kept = tuple(entry.id for entry in self._old_handoff if entry.id in self._repeated)
         is_anew = complete and bool(self._handoff or kept)
-        if is_anew and len(kept) < len(self._standing):
+        if is_anew and len(kept) < len(self._old_handoff):
             self._found.append(Redraft(section=Section.HANDOFF, kept=kept))
-        room = ROOM[Section.HANDOFF] - len(kept if is_anew else self._standing)
+        room = ROOM[Section.HANDOFF] - len(kept if is_anew else self._old_handoff)
         return [*self._found, *self._handoff[: max(0, room)]]
 
     def _find_targets(self, entry: ParsedEntry, *, gone: bool) -> list[LedgerEntry]:
@@ -98,7 +98,7 @@ class _Changes:
         targets = [self._entries[number] for number in entry.ids if number in self._entries]
         if entry.text and entry.verb is None and not gone:
             # Small models number their entries themselves: a number whose entry speaks of something else names nothing.
-            targets = [target for target in targets if _akin(entry.text, target.text)]
+            targets = [target for target in targets if _are_similar(entry.text, target.text)]
         if targets or not entry.text or (entry.ids and entry.verb):
             return targets
         same = self._by_text.get(normalise_text(entry.text))
@@ -116,22 +116,22 @@ class _Changes:
         if own:
             self._revise(own[0], text, entry)
         for other in own[1:]:
-            if text and self._may_go(other):
-                self._retire(other, self._place(entry), text)
+            if text and self._can_retire(other):
+                self._retire(other, self._find_source(entry), text)
 
-    def _may_go(self, target: LedgerEntry) -> bool:
+    def _can_retire(self, target: LedgerEntry) -> bool:
         """Whether a reply may speak against an entry: it binds, no pin holds it, and the reply did not retain or name it yet."""
         return target.section in BINDING and not target.pinned and target.id not in self._decided | self.retained
 
     def _set_aside(self, target: LedgerEntry, entry: ParsedEntry) -> None:
         """Retire an entry; one of a user's only where the reply quotes a later message of the user."""
-        if not self._may_go(target) or not self._weighs_another():
+        if not self._can_retire(target) or not self._can_check_another():
             return
         if target.speaker is Speaker.USER:
             if (heard := self._find_quotation(target, entry)) is not None:
                 self._retire(target, *heard)
         else:
-            self._retire(target, self._place(entry), entry.claim or WITHDRAWN)
+            self._retire(target, self._find_source(entry), entry.claim or WITHDRAWN)
             self._add(target.section, entry.claim, entry)
 
     def _retire(self, target: LedgerEntry, by: Pointer, quote: str) -> None:
@@ -154,34 +154,36 @@ class _Changes:
 
     def _revise(self, target: LedgerEntry, text: str, entry: ParsedEntry) -> None:
         mine = target.speaker is Speaker.MODEL and not target.pinned and target.id not in self._decided
-        if mine and text and self._is_news(text):
+        if mine and text and self._is_new(text):
             self._decided.add(target.id)
             self._known.add(normalise_text(text))
-            self._found.append(Update(entry_id=target.id, text=text, source=self._place(entry)))
+            self._found.append(Update(entry_id=target.id, text=text, source=self._find_source(entry)))
 
     def _add(self, section: Section, text: str, entry: ParsedEntry) -> None:
         """Add text of the model's own, unless it stands in the ledger or a user said it."""
-        if self._room[section] > 0 and not is_nothing(text) and self._is_news(text):
+        if self._room[section] > 0 and not is_nothing(text) and self._is_new(text):
             self._room[section] -= 1
             self._known.add(normalise_text(text))
             added = self._handoff if section is Section.HANDOFF else self._found
-            added.append(Add(section=section, text=text, source=self._place(entry)))
+            added.append(Add(section=section, text=text, source=self._find_source(entry)))
 
-    def _is_news(self, text: str) -> bool:
+    def _is_new(self, text: str) -> bool:
         """Whether neither the ledger nor this reply has the text yet, and no user said it, with or without a label before it."""
-        if normalise_text(text) in self._known or not self._weighs_another():
+        if normalise_text(text) in self._known or not self._can_check_another():
             return False
-        return not any(f" {words} " in self._said for part in (text, text.partition(": ")[2]) if (words := normalise_text(part)))
+        return not any(
+            f" {words} " in self._user_text for part in (text, text.partition(": ")[2]) if (words := normalise_text(part))
+        )
 
-    def _weighs_another(self) -> bool:
+    def _can_check_another(self) -> bool:
         self._claims_left -= 1
         return self._claims_left >= 0
 
-    def _place(self, entry: ParsedEntry) -> Pointer:
-        return next((self._places[ordinal] for ordinal in entry.pointers if ordinal in self._places), self._newest)
+    def _find_source(self, entry: ParsedEntry) -> Pointer:
+        return next((self._records[ordinal] for ordinal in entry.pointers if ordinal in self._records), self._newest)
 
 
-def _akin(text: str, told: str) -> bool:
+def _are_similar(text: str, told: str) -> bool:
     """Whether two texts share a word of some length, or one is part of the other."""
     one, other = sorted((normalise_text(text), normalise_text(told)), key=len)
     shared = {*one.split()} & {*other.split()}

@@ -14,12 +14,11 @@ from dataclasses import asdict, dataclass, replace
 import msgspec
 
 from threadkeep.compaction import Ledger, Outcome, read_ledger, remote
-from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.backend import ADOPTED, Backend, Order
 from threadkeep.compaction.continuation import load_carried_memory
 from threadkeep.compaction.engine import Proposal, propose
 from threadkeep.compaction.facts import ObservedItem
 from threadkeep.compaction.fallback import AttemptLog, conclude_without_model, draft_with_fallbacks
-from threadkeep.compaction.order import ADOPTED, Order
 from threadkeep.compaction.report import CompactionReport, compare
 from threadkeep.compaction.strategies import needs_model, order_strategies
 from threadkeep.compaction.summariser import choose_model, make_summariser
@@ -127,14 +126,14 @@ async def load_basis(backend: Backend, thread_id: str, *, seed: bytes) -> Basis:
     path = await load_live_path(store, thread_id, stop=end)
     history = await load_history(store, path)
     carried = await load_carried_memory(backend, thread_id) if history.checkpoint is None else None
-    sources = _sources(carried) if carried is not None else frozenset()
+    sources = _collect_sources(carried) if carried is not None else frozenset()
     return Basis(
         thread_id=thread_id,
         path=path,
         history=history,
         tip=await load_tip(store, thread_id, seed=seed, stop=end),
         carried=carried,
-        carried_from=sources - (await _erased(store, sources)).keys(),
+        carried_from=sources - (await _find_erased(store, sources)).keys(),
     )
 
 
@@ -147,13 +146,13 @@ async def commit(backend: Backend, record: NewRecord, *, basis: Basis) -> int:
     expected = basis.tip.next
     while True:
         # Asked every time: what a fork shares, or what stands in another thread too, is erased without a word to this one.
-        if await _holds_erased(backend.store, basis):
+        if await _has_erased_records(backend.store, basis):
             raise StaleCheckpoint(basis.thread_id)
         try:
             return await backend.append(basis.thread_id, [record], expected=expected) - 1
         except OrdinalConflict as conflict:
             expected = conflict.actual
-        if not await _is_on_path(backend.store, basis) or await _erasure_is_noted(backend.store, basis, stop=expected):
+        if not await _is_on_path(backend.store, basis) or await _has_new_erasure(backend.store, basis, stop=expected):
             raise StaleCheckpoint(basis.thread_id)
 
 
@@ -171,31 +170,31 @@ async def _is_on_path(store: ThreadStore, basis: Basis) -> bool:
     return base == history.checkpoint_ordinal and (newest is None or path.find_thread(newest.ordinal) == newest.thread_id)
 
 
-async def _erasure_is_noted(store: ThreadStore, basis: Basis, *, stop: int) -> bool:
+async def _has_new_erasure(store: ThreadStore, basis: Basis, *, stop: int) -> bool:
     """Whether an erasure of the thread began since: it is noted first, and what it planned does not know this checkpoint."""
     since = Span(thread_id=basis.thread_id, start=basis.tip.next, stop=stop)
     return any(read_erasure_note(note.body) is not None for note in await store.read(since, kinds={RecordKind.NOTE}))
 
 
-async def _holds_erased(store: ThreadStore, basis: Basis) -> bool:
+async def _has_erased_records(store: ThreadStore, basis: Basis) -> bool:
     """Whether anything the compaction read is erased by now. Reads no bodies.
 
     What the checkpoint below was made of need not be asked for: erasing any of it undoes that checkpoint.
     """
     shown = {entry.source: entry.item for entry in basis.history.entries if entry.source and entry.kind is EntryKind.KEEP}
     remarked = {remark.source for remark in basis.history.remarks}
-    gone = await _erased(store, {*shown, *remarked, *basis.carried_from})
+    gone = await _find_erased(store, {*shown, *remarked, *basis.carried_from})
     # A placeholder, which stood there when the compaction looked, is not what was erased.
     return any(place not in shown or digest_body(shown[place].raw) == record.digest for place, record in gone.items())
 
 
-async def _erased(store: ThreadStore, places: Iterable[Pointer]) -> dict[Pointer, Record]:
+async def _find_erased(store: ThreadStore, places: Iterable[Pointer]) -> dict[Pointer, Record]:
     """Return those of some records whose bytes are gone."""
     found = await load_records(store, places, bodies=False)
     return {place: record for place, record in found.items() if record.erased}
 
 
-def _sources(ledger: Ledger) -> frozenset[Pointer]:
+def _collect_sources(ledger: Ledger) -> frozenset[Pointer]:
     claims = (entry.claim.source for entry in ledger.entries if entry.claim is not None)
     return frozenset((*(source for entry in ledger.entries for source in entry.sources), *claims))
 
@@ -218,13 +217,13 @@ async def adopt_provider_compaction(
     )
     if written.place in foreign:
         raise NothingToCompact(basis.thread_id, reason="another account's provider compacted it since")
-    if await _was_undone(backend, basis, written.place.ordinal):
+    if await _is_undone(backend, basis, written.place.ordinal):
         raise NothingToCompact(basis.thread_id, reason="what its provider compacted by itself was undone")
     draft = remote.find_adopted(written.item, issuer=issuer)
     return await conclude_without_model(draft, proposal, tried, clock=backend.clock, model=model.name)
 
 
-async def _was_undone(backend: Backend, basis: Basis, written: int) -> bool:
+async def _is_undone(backend: Backend, basis: Basis, written: int) -> bool:
     """Whether a checkpoint that was made of what the provider wrote at an ordinal was undone."""
     for span in basis.path.spans:
         later = Span(thread_id=span.thread_id, start=max(span.start, written), stop=max(span.stop, written))
@@ -274,22 +273,24 @@ async def compact_thread(
     """
     order = order or Order()
     model = choose_model(order, backend.policy)
-    rungs = list_strategies(order, backend)
+    strategies = list_strategies(order, backend)
     watched = CompactionAttempt(
         attempt_id=secrets.token_hex(8),
         thread_id=thread_id,
         trigger=order.trigger,
         phase=order.phase,
-        strategy=rungs[0],
+        strategy=strategies[0],
         model=model.name if model else None,
     )
-    run = _Run()
-    made = asyncio.create_task(_made(backend, watched, rungs, dialect=dialect, seed=seed, order=order, run=run))
+    progress = _Progress()
+    made = asyncio.create_task(
+        _compact_observed(backend, watched, strategies, dialect=dialect, seed=seed, order=order, progress=progress)
+    )
     try:
         return await asyncio.shield(made)
     except asyncio.CancelledError:
         # What may have been written is told to everybody before the caller goes; who is cancelled once more goes at once.
-        if not run.is_committing:
+        if not progress.is_committing:
             made.cancel()
         await asyncio.wait({made})
         raise
@@ -304,28 +305,28 @@ def list_strategies(order: Order, backend: Backend) -> tuple[str, ...]:
     """
     model = choose_model(order, backend.policy)
     wanted = remote.NAME if order.adopting else order.strategy or backend.policy.strategy
-    rungs = order_strategies(wanted, model=model is not None)
-    if needs_model(rungs[0]) and model is None and order.trigger == "manual":
-        raise BadInput(f"{rungs[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
-    return rungs
+    strategies = order_strategies(wanted, model=model is not None)
+    if needs_model(strategies[0]) and model is None and order.trigger == "manual":
+        raise BadInput(f"{strategies[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
+    return strategies
 
 
 @dataclass(slots=True)
-class _Run:
+class _Progress:
     """How far a compaction has come: whether its checkpoint is being written."""
 
     is_committing: bool = False
 
 
-async def _made(
+async def _compact_observed(
     backend: Backend,
     watched: CompactionAttempt,
-    rungs: tuple[str, ...],
+    strategies: tuple[str, ...],
     *,
     dialect: Dialect,
     seed: bytes,
     order: Order,
-    run: _Run,
+    progress: _Progress,
 ) -> CompactionReport:
     """Compact under the lease, with the observer told how it ended, and the hooks if there is a checkpoint."""
     thread_id = watched.thread_id
@@ -336,7 +337,9 @@ async def _made(
             tried = AttemptLog(heard=watch.tried)
             # A lease that is lost under it stops nothing: whoever commits first has compacted, and the other's base is stale.
             try:
-                done = await _compact(backend, thread_id, rungs, dialect=dialect, seed=seed, order=order, run=run, tried=tried)
+                done = await _compact(
+                    backend, thread_id, strategies, dialect=dialect, seed=seed, order=order, progress=progress, tried=tried
+                )
             except (StaleCheckpoint, NothingToCompact, BrokenWindow) as error:
                 error.attempts = tuple(tried.attempts)
                 if not order.dry_run:
@@ -344,13 +347,13 @@ async def _made(
                 raise
             finally:
                 watch.spent = sum_spent(tried.attempts)
-        watch.figures = _figures(done.report)
+        watch.figures = _build_figures(done.report)
     # Outside the lease: the checkpoint is durable, and whatever a hook does takes nothing of it back.
-    return await _told_afterwards(backend, done)
+    return await _run_hooks_afterwards(backend, done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Done:
+class _Completed:
     """A compaction that was made or rehearsed, and what its hooks were told before."""
 
     report: CompactionReport
@@ -360,17 +363,17 @@ class _Done:
 async def _compact(
     backend: Backend,
     thread_id: str,
-    rungs: tuple[str, ...],
+    strategies: tuple[str, ...],
     *,
     dialect: Dialect,
     seed: bytes,
     order: Order,
-    run: _Run,
+    progress: _Progress,
     tried: AttemptLog,
-) -> _Done:
+) -> _Completed:
     policy = backend.policy
     basis = await load_basis(backend, thread_id, seed=seed)
-    proposal = await _proposed(backend, basis, dialect=dialect, order=order)
+    proposal = await _load_proposal(backend, basis, dialect=dialect, order=order)
     if order.room_tokens is not None:
         # Before anybody is asked: a draft that was paid for is not dropped for its price.
         await asyncio.to_thread(
@@ -378,16 +381,16 @@ async def _compact(
             proposal.brief,
             quoted_tokens=proposal.quoted_tokens,
             room_tokens=order.room_tokens,
-            draft_price=_draft_price(order, rungs, model=choose_model(order, policy)),
+            draft_price=_estimate_draft_price(order, strategies, model=choose_model(order, policy)),
         )
-    facts = await _facts(backend, basis, proposal, order=order, strategy=rungs[0])
-    runs = () if order.dry_run else await _runs(backend, facts)
+    facts = await _load_hook_facts(backend, basis, proposal, order=order, strategy=strategies[0])
+    runs = () if order.dry_run else await _run_hooks(backend, facts)
     if order.adopting:
         outcome = await adopt_provider_compaction(backend, basis, proposal, order, tried)
     else:
         outcome = await draft_with_fallbacks(
             proposal,
-            rungs,
+            strategies,
             tried=tried,
             speak=await make_summariser(order, backend, basis.history, thread_id=thread_id, dialect=dialect),
             clock=backend.clock,
@@ -396,25 +399,25 @@ async def _compact(
             deadline=order.deadline,
         )
     usage = await find_last_usage(backend.store, basis.path, basis.history.checkpoint)
-    drafted = _remembering(outcome.checkpoint, usage)
+    drafted = _add_usage(outcome.checkpoint, usage)
     starts = policy.hooks.has_any(HookEvent.SESSION_START)
     checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason, start_due=starts)
     if order.dry_run:
-        return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=None, runs=()), facts=facts)
-    record = _record(checkpoint, at_ms=backend.clock.now_ms(), turn=basis.tip.turn, tokens=outcome.tokens_after)
-    run.is_committing = True
+        return _Completed(report=_build_report(thread_id, basis.history, outcome, checkpoint=None, runs=()), facts=facts)
+    record = _build_record(checkpoint, at_ms=backend.clock.now_ms(), turn=basis.tip.turn, tokens=outcome.tokens_after)
+    progress.is_committing = True
     ordinal = await commit(backend, record, basis=basis)
-    return _Done(report=_report(thread_id, basis.history, outcome, checkpoint=ordinal, runs=runs), facts=facts)
+    return _Completed(report=_build_report(thread_id, basis.history, outcome, checkpoint=ordinal, runs=runs), facts=facts)
 
 
-def _draft_price(order: Order, rungs: tuple[str, ...], *, model: Model | None) -> float:
+def _estimate_draft_price(order: Order, strategies: tuple[str, ...], *, model: Model | None) -> float:
     """Return what a token of the window costs a draft to read: the thread's own model finds it in its cache."""
-    if model is None or not needs_model(rungs[0]):
+    if model is None or not needs_model(strategies[0]):
         return 0.0
     return CACHED_PRICE if model is order.model and order.own is not None else 1.0
 
 
-async def _facts(backend: Backend, basis: Basis, proposal: Proposal, *, order: Order, strategy: str) -> CompactionFacts:
+async def _load_hook_facts(backend: Backend, basis: Basis, proposal: Proposal, *, order: Order, strategy: str) -> CompactionFacts:
     """Return what hooks are told before a compaction."""
     whose = await load_agent_identity(backend.store, basis.thread_id) if backend.policy.hooks.groups else AgentIdentity()
     return CompactionFacts(
@@ -433,7 +436,7 @@ async def _facts(backend: Backend, basis: Basis, proposal: Proposal, *, order: O
     )
 
 
-async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
+async def _run_hooks_afterwards(backend: Backend, done: _Completed) -> CompactionReport:
     """Return the report with what hooks made of a compaction that was committed."""
     report = done.report
     if report.checkpoint is None:
@@ -444,10 +447,10 @@ async def _told_afterwards(backend: Backend, done: _Done) -> CompactionReport:
         tokens_after=report.tokens_after,
         checkpoint=report.checkpoint,
     )
-    return replace(report, hooks=(*report.hooks, *await _runs(backend, after)))
+    return replace(report, hooks=(*report.hooks, *await _run_hooks(backend, after)))
 
 
-async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: Order) -> Proposal:
+async def _load_proposal(backend: Backend, basis: Basis, *, dialect: Dialect, order: Order) -> Proposal:
     upto = read_ledger(basis.history, carried=basis.carried).journal.upto
     unread = await read_unread(backend.store, basis.thread_id, basis.history, dialect=dialect, upto=upto, stop=basis.tip.next)
     return await asyncio.to_thread(
@@ -471,7 +474,7 @@ async def _proposed(backend: Backend, basis: Basis, *, dialect: Dialect, order: 
     )
 
 
-async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
+async def _run_hooks(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
     """Run the hooks of one occasion.
 
     Raises:
@@ -483,7 +486,7 @@ async def _runs(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]
     return verdict.runs
 
 
-def _figures(report: CompactionReport) -> CompactionFigures:
+def _build_figures(report: CompactionReport) -> CompactionFigures:
     return CompactionFigures(
         strategy=report.strategy,
         fell_back_from=report.fell_back_from,
@@ -494,13 +497,13 @@ def _figures(report: CompactionReport) -> CompactionFigures:
     )
 
 
-def _remembering(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
+def _add_usage(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
     """Return the checkpoint with what real usage taught so far, for the answers that taught it fall behind its cut."""
     learned = {"usage_estimated": usage.estimated, "usage_counted": usage.counted} if usage is not None else {}
     return msgspec.structs.replace(checkpoint, figures={**checkpoint.figures, **learned})
 
 
-def _record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tokens: int) -> NewRecord:
+def _build_record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tokens: int) -> NewRecord:
     return NewRecord(
         kind=RecordKind.CHECKPOINT,
         at_ms=at_ms,
@@ -511,7 +514,7 @@ def _record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tokens: int) -> Ne
     )
 
 
-def _report(
+def _build_report(
     thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None, runs: tuple[HookRun, ...]
 ) -> CompactionReport:
     return CompactionReport(

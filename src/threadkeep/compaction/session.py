@@ -21,14 +21,14 @@ BLOCK_TOKENS = 4_000
 MOST_BLOCK_TOKENS = 20_000
 
 
-async def draft(brief: Brief, voice: Summariser) -> Draft:
+async def draft(brief: Brief, summariser: Summariser) -> Draft:
     """Return what the model makes of the span.
 
     Raises:
         DraftRefused: It made nothing of it.
         ModelError: It could not be asked.
     """
-    written = await write_draft(brief, voice, lambda: _Written(brief))
+    written = await write_draft(brief, summariser, lambda: _LedgerDraft(brief))
     return Draft(strategy=NAME, stages=tuple(written.stages), ignored=written.ignored)
 
 
@@ -43,7 +43,7 @@ def find_unknown_operations(parsed: ParsedState, ledger: Ledger) -> list[str]:
     ]
 
 
-class _Written:
+class _LedgerDraft:
     """A ledger being brought up to date, one reply after the other."""
 
     tells_state = False

@@ -31,10 +31,10 @@ def order_strategies(strategy: str | None, *, model: bool) -> tuple[str, ...]:
         raise UnknownStrategy(name, known=STRATEGIES)
     if name == DEFAULT:
         name = session.NAME if model else EXTRACTIVE
-    rungs = [name]
-    while (following := _NEXT.get(rungs[-1])) is not None:
-        rungs.append(following)
-    return tuple(rungs)
+    names = [name]
+    while (following := _NEXT.get(names[-1])) is not None:
+        names.append(following)
+    return tuple(names)
 
 
 def needs_model(strategy: str) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.backend import Backend, CompactionPolicy, DraftBudget, Order, RetryPolicy
 from threadkeep.compaction.draft import AskRemote, Meter, Summariser
 from threadkeep.compaction.draft_requests import ANSWER_TOKENS, OVER_BUDGET, NotAsked, estimate_request
 from threadkeep.compaction.fallback import Speak
-from threadkeep.compaction.order import CompactionPolicy, DraftBudget, Order, RetryPolicy
 from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.llm import (
@@ -42,7 +41,7 @@ async def make_summariser(order: Order, backend: Backend, history: History, *, t
         return None
     reader = Recipient(model=model.name, issuer=find_account(model))
     return partial(
-        _voice,
+        _build_summariser,
         model,
         policy=backend.policy,
         # A person who asks for a draft pays for it.
@@ -53,7 +52,7 @@ async def make_summariser(order: Order, backend: Backend, history: History, *, t
     )
 
 
-def _voice(
+def _build_summariser(
     model: Model,
     meter: Meter,
     *,
@@ -70,7 +69,7 @@ def _voice(
         attempts=patience.attempts,
         sleep=patience.sleep,
         jitter=patience.jitter,
-        on_attempt=partial(_counted, meter),
+        on_attempt=partial(_count_call, meter),
     )
 
     async def ask(request: Request) -> ModelReply:
@@ -100,7 +99,7 @@ def _voice(
         name=model.name,
         dialect=find_dialect(model.dialect),
         ask=ask,
-        compact=_compacting(remote, meter, patience=patience) if remote else None,
+        compact=_build_compact(remote, meter, patience=patience) if remote else None,
         issuer=remote.issuer if remote else None,
         window_tokens=window_tokens,
         most_read_tokens=budget.input_tokens if budget is not None else None,
@@ -117,7 +116,7 @@ def answer_tokens(window_tokens: int) -> int:
     return min(MOST_ANSWER_TOKENS, min(ANSWER_TOKENS, window_tokens // 4) + window_tokens // 20)
 
 
-def _compacting(model: RemoteCompactor, meter: Meter, *, patience: RetryPolicy) -> AskRemote:
+def _build_compact(model: RemoteCompactor, meter: Meter, *, patience: RetryPolicy) -> AskRemote:
     async def compact(request: Request) -> RemoteCompaction:
         made = await compact_with_retries(
             model,
@@ -125,7 +124,7 @@ def _compacting(model: RemoteCompactor, meter: Meter, *, patience: RetryPolicy) 
             attempts=patience.attempts,
             sleep=patience.sleep,
             jitter=patience.jitter,
-            on_attempt=partial(_counted, meter),
+            on_attempt=partial(_count_call, meter),
         )
         meter.heard(made)
         return made
@@ -133,6 +132,6 @@ def _compacting(model: RemoteCompactor, meter: Meter, *, patience: RetryPolicy) 
     return compact
 
 
-def _counted(meter: Meter, number: int) -> None:
+def _count_call(meter: Meter, number: int) -> None:
     """Count an attempt, the ones asked again too."""
     meter.calls += 1

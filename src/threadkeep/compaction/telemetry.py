@@ -250,22 +250,26 @@ class OpenTelemetryObserver:
         from opentelemetry import context, trace
 
         span = self._instruments.tracer.start_span(
-            SPAN_NAME, attributes={"gen_ai.conversation.id": attempt.thread_id, **_labels(attempt)}
+            SPAN_NAME, attributes={"gen_ai.conversation.id": attempt.thread_id, **_build_labels(attempt)}
         )
         self._open[attempt.attempt_id] = (span, context.attach(trace.set_span_in_context(span)))
 
     def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
         opened = self._open.get(attempt.attempt_id)
         if opened is not None:
-            opened[0].add_event(EVENT_NAME, _trial(trial))
+            opened[0].add_event(EVENT_NAME, _build_trial_attributes(trial))
 
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
         from opentelemetry.trace import StatusCode
 
-        labels = {**_labels(attempt), **_results(figures), "threadkeep.compaction.outcome": _outcome(figures)}
-        span = self._closed(attempt)
+        labels = {
+            **_build_labels(attempt),
+            **_build_result_labels(figures),
+            "threadkeep.compaction.outcome": _get_outcome(figures),
+        }
+        span = self._close_span(attempt)
         if span is not None:
-            span.set_attributes({**labels, **_sizes(figures)})
+            span.set_attributes({**labels, **_build_size_attributes(figures)})
             span.set_status(StatusCode.OK)
             span.end()
         self._instruments.duration.record(duration_ms / 1_000, labels)
@@ -276,10 +280,10 @@ class OpenTelemetryObserver:
     def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
         from opentelemetry.trace import StatusCode
 
-        labels = {**_labels(attempt), "threadkeep.compaction.outcome": "failed", "error.type": get_error_type(error)}
-        span = self._closed(attempt)
+        labels = {**_build_labels(attempt), "threadkeep.compaction.outcome": "failed", "error.type": get_error_type(error)}
+        span = self._close_span(attempt)
         if span is not None:
-            span.set_attributes({**labels, **(_costs(spent) if spent.model_calls else {})})
+            span.set_attributes({**labels, **(_build_cost_attributes(spent) if spent.model_calls else {})})
             # The kind of error and no more: what a provider says in one may quote the transcript.
             span.set_status(StatusCode.ERROR, get_error_type(error))
             span.end()
@@ -287,7 +291,7 @@ class OpenTelemetryObserver:
         if spent.model_calls:
             self._instruments.count(spent, labels)
 
-    def _closed(self, attempt: CompactionAttempt) -> Span | None:
+    def _close_span(self, attempt: CompactionAttempt) -> Span | None:
         from opentelemetry import context
 
         opened = self._open.pop(attempt.attempt_id, None)
@@ -298,7 +302,7 @@ class OpenTelemetryObserver:
         return span
 
 
-def _labels(attempt: CompactionAttempt) -> dict[str, str]:
+def _build_labels(attempt: CompactionAttempt) -> dict[str, str]:
     """Return what every span and point of an attempt carries; few values each, so that metrics stay small."""
     labels = {
         "gen_ai.operation.name": "compact",
@@ -309,36 +313,36 @@ def _labels(attempt: CompactionAttempt) -> dict[str, str]:
     return labels if attempt.model is None else {**labels, "gen_ai.request.model": attempt.model}
 
 
-def _trial(trial: Attempt) -> dict[str, str | int | float]:
+def _build_trial_attributes(trial: Attempt) -> dict[str, str | int | float]:
     """Return what is told of one strategy that was tried."""
     told: dict[str, str | int | float] = {
         "threadkeep.compaction.strategy": trial.strategy,
         "threadkeep.compaction.outcome": trial.outcome,
         "threadkeep.compaction.duration_ms": trial.took_ms,
-        **_costs(sum_spent([trial])),
+        **_build_cost_attributes(sum_spent([trial])),
     }
     return told if trial.model is None else {**told, "gen_ai.request.model": trial.model}
 
 
-def _results(figures: CompactionFigures) -> dict[str, str]:
+def _build_result_labels(figures: CompactionFigures) -> dict[str, str]:
     fell = {} if figures.fell_back_from is None else {"threadkeep.compaction.fell_back_from": figures.fell_back_from}
     return {"threadkeep.compaction.strategy": figures.strategy, **fell}
 
 
-def _outcome(figures: CompactionFigures) -> str:
+def _get_outcome(figures: CompactionFigures) -> str:
     return "tried_out" if figures.checkpoint is None else "compacted"
 
 
-def _sizes(figures: CompactionFigures) -> dict[str, int | float]:
+def _build_size_attributes(figures: CompactionFigures) -> dict[str, int | float]:
     named = {
         "threadkeep.compaction.tokens_before": figures.tokens_before,
         "threadkeep.compaction.tokens_after": figures.tokens_after,
         "threadkeep.compaction.checkpoint": figures.checkpoint,
     }
-    return {**{name: value for name, value in named.items() if value is not None}, **_costs(figures)}
+    return {**{name: value for name, value in named.items() if value is not None}, **_build_cost_attributes(figures)}
 
 
-def _costs(spent: Spent) -> dict[str, int | float]:
+def _build_cost_attributes(spent: Spent) -> dict[str, int | float]:
     named = {
         "threadkeep.compaction.model_calls": spent.model_calls,
         "threadkeep.compaction.cost_usd": None if spent.cost_micro_usd is None else spent.cost_micro_usd / 1_000_000,

@@ -22,7 +22,7 @@ from threadkeep.tokens import estimate_text
 # A tool's output is the cheapest thing to cut: it can be had again, and its beginning and end say what came of it.
 OUTPUT_TOKENS = 600
 MESSAGE_TOKENS = 6_000
-_TOLD_ARGUMENTS = ("cmd", "command", "path", "file_path", "query", "pattern")
+_SHOWN_ARGUMENTS = ("cmd", "command", "path", "file_path", "query", "pattern")
 
 _tag = re.compile(rf"<(/?\s*{TAG})", re.IGNORECASE)
 
@@ -40,7 +40,7 @@ def split_passages(positions: Sequence[Position], *, output_tokens: int = OUTPUT
     """Return the items of a span as text, oldest first; reasoning and what cannot be read is left out."""
     told: list[Passage] = []
     for position in positions:
-        text = _told(position, output_tokens=output_tokens)
+        text = _render_item(position, output_tokens=output_tokens)
         if text:
             opens = position.view.by_person and position.view.kind is ItemKind.MESSAGE
             told.append(Passage(text=text, tokens=estimate_text(text), opens_turn=opens))
@@ -57,7 +57,7 @@ def chunk_passages(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
     chunks: list[list[Passage]] = [[]]
     held = 0
     for passage in told:
-        fitted = passage if passage.tokens <= budget_tokens else _fitted(passage, budget_tokens)
+        fitted = passage if passage.tokens <= budget_tokens else _shorten_passage(passage, budget_tokens)
         if held and (held + fitted.tokens > budget_tokens or (fitted.opens_turn and held * 2 > budget_tokens)):
             chunks.append([])
             held = 0
@@ -81,7 +81,7 @@ def tell_call(view: View) -> str:
         arguments = msgspec.json.decode(view.text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return view.text
-    for name in _TOLD_ARGUMENTS if isinstance(arguments, dict) else ():
+    for name in _SHOWN_ARGUMENTS if isinstance(arguments, dict) else ():
         value = arguments.get(name)
         if isinstance(value, str):
             return value
@@ -100,7 +100,7 @@ def make_harmless(text: str) -> str:
     return untag(mask_secrets(text))
 
 
-def _pictured(position: Position) -> str:
+def _render_pictures(position: Position) -> str:
     """Return that there are pictures in an item; one that stands at an address can still be looked at there."""
     if not position.view.images:
         return ""
@@ -109,19 +109,19 @@ def _pictured(position: Position) -> str:
     return "".join(f" [{told}]" for told in ([f"{inline} image(s)"] if inline else []) + elsewhere)
 
 
-def _fitted(passage: Passage, budget_tokens: int) -> Passage:
+def _shorten_passage(passage: Passage, budget_tokens: int) -> Passage:
     text = shorten_text(passage.text, tokens=budget_tokens)
     return Passage(text=text, tokens=estimate_text(text), opens_turn=passage.opens_turn)
 
 
-def _told(position: Position, *, output_tokens: int) -> str | None:
+def _render_item(position: Position, *, output_tokens: int) -> str | None:
     view = position.view
     name = f"#{position.entry.source.ordinal} " if position.entry.source else ""
     match view.kind:
         case ItemKind.MESSAGE:
             who = "user" if view.by_person else "context" if view.role is not Role.ASSISTANT else "assistant"
             text = view.said if view.by_person else view.text
-            told = f"{shorten_text(text, tokens=MESSAGE_TOKENS)}{_pictured(position)}".strip()
+            told = f"{shorten_text(text, tokens=MESSAGE_TOKENS)}{_render_pictures(position)}".strip()
             return f"[{name}{who}] {make_harmless(told)}" if told else None
         case ItemKind.CALL:
             return f"[{name}call {view.tool}] {make_harmless(shorten_text(tell_call(view), tokens=output_tokens))}"

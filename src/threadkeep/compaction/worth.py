@@ -86,10 +86,10 @@ def foresee_worth(brief: Brief, *, quoted_tokens: int, draft_price: float) -> Wo
 
 def measure_request_growth(window: Sequence[Position]) -> int:
     """Return what a request usually adds to a window, its answer with it: the middle of what each did; 0 without an answer."""
-    return median_low(list(_added(window)) or [0])
+    return median_low(list(_measure_additions(window)) or [0])
 
 
-def _added(window: Sequence[Position]) -> Iterator[int]:
+def _measure_additions(window: Sequence[Position]) -> Iterator[int]:
     added, answering = 0, False
     for seen in window:
         is_answer = seen.view.role is Role.ASSISTANT

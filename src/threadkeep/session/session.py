@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from threadkeep.client import CompactionReport, Head, Thread, Threadkeep, TurnScope, Window
-from threadkeep.compaction.order import Order, RetryPolicy
+from threadkeep.compaction.backend import Order, RetryPolicy
 from threadkeep.dialects import Dialect, Request, ToolCall, find_dialect
 from threadkeep.errors import (
     BadInput,

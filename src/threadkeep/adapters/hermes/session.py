@@ -22,7 +22,7 @@ from threadkeep.adapters.hermes.messages import (
 )
 from threadkeep.adapters.host_history import follow
 from threadkeep.client import CompactionReport, Thread, Threadkeep, build_config, resolve
-from threadkeep.compaction.order import Order
+from threadkeep.compaction.backend import Order
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput, NothingToCompact, ThreadNotFound
 from threadkeep.recall.tool import DESCRIPTION, NAME, PARAMETERS, recall_for_tool

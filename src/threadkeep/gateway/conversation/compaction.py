@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.backend import Backend, Order
 from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Deadline, VainAttempts
-from threadkeep.compaction.order import Order
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.run import compact_thread
 from threadkeep.compaction.trigger import measure_room
