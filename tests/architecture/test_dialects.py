@@ -20,7 +20,7 @@ OTHERS = {
     "adapters/litellm.py": (2, "a field of a call to LiteLLM"),
     "compaction/budget.py": (8, "the share of the state that holds people's messages"),
     "launch/clients.py": (1, "Codex's own setting `wire_api`"),
-    "transfer/gemini_cli.py": (5, "fields of Gemini CLI's own files"),
+    "transfer/gemini_cli_reader.py": (5, "fields of Gemini CLI's own files"),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.client import WIRES, person
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversation.commands import Command, CommandNames, find_command
+from threadkeep.gateway.conversation.command_detection import Command, CommandNames, find_command
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

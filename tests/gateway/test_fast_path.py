@@ -11,7 +11,7 @@ from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, Client, answer, pers
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Reply, find_dialect
-from threadkeep.gateway.conversation.commands import CommandNames
+from threadkeep.gateway.conversation.command_detection import CommandNames
 from threadkeep.gateway.conversation.conversations import RecordedConversations
 from threadkeep.gateway.conversation.request import Forward, Incoming
 from threadkeep.gateway.conversation.rules import Rules

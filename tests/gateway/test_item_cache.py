@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.gateway.client import WIRES, answer, outputs_of, person
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversation.commands import CommandNames
+from threadkeep.gateway.conversation.command_detection import CommandNames
 from threadkeep.gateway.conversation.item_cache import ITEM_BYTES, TURN_BYTES, History, HistoryCache, ItemCache
 from threadkeep.items import Item, View, link_chain, seed_chain
 

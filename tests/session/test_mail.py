@@ -17,7 +17,7 @@ from threadkeep.items import Item
 from threadkeep.session import Answer
 from threadkeep.testing.scripted_model import ScriptedModel, Unavailable, says
 from threadkeep.threads.mailbox import Way, render_mail
-from threadkeep.threads.turns import TurnState
+from threadkeep.threads.turn_state import TurnState
 
 pytestmark = pytest.mark.anyio
 

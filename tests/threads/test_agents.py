@@ -18,7 +18,7 @@ from threadkeep.errors import BadInput, InvalidTarget, InvalidThreadId, ThreadEx
 from threadkeep.store import RecordKind
 from threadkeep.threads.agents import EMPTY_AUDIT, EMPTY_STATE, Edge
 from threadkeep.threads.mailbox import Way
-from threadkeep.threads.turns import TurnState
+from threadkeep.threads.turn_state import TurnState
 
 pytestmark = pytest.mark.anyio
 

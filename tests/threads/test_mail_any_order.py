@@ -27,7 +27,7 @@ from threadkeep.errors import NothingToCompact
 from threadkeep.items import decode_json
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads.lease import TURN_LEASE_MS
-from threadkeep.threads.turns import TurnState
+from threadkeep.threads.turn_state import TurnState
 
 T = TypeVar("T")
 

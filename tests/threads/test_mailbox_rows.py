@@ -15,7 +15,7 @@ from threadkeep import Thread, Threadkeep
 from threadkeep.client.turn import INTERRUPTED
 from threadkeep.errors import BadInput, InvalidItem
 from threadkeep.threads.mailbox import Way
-from threadkeep.threads.turns import TurnState
+from threadkeep.threads.turn_state import TurnState
 
 pytestmark = pytest.mark.anyio
 

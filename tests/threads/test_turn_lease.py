@@ -13,7 +13,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.errors import InvalidItem, TurnRunning, TurnTakenOver
 from threadkeep.threads import lease as turn_lease
 from threadkeep.threads.lease import TURN_LEASE_MS
-from threadkeep.threads.turns import TurnState
+from threadkeep.threads.turn_state import TurnState
 
 if TYPE_CHECKING:
     from tests.conftest import ManualClock

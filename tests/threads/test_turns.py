@@ -15,7 +15,7 @@ from tests.threads.agent import recorded, refusal, run_turn
 from threadkeep import Config, Threadkeep
 from threadkeep.errors import OrdinalConflict
 from threadkeep.threads.lease import TURN_LEASE_MS
-from threadkeep.threads.turns import TurnState
+from threadkeep.threads.turn_state import TurnState
 from threadkeep.threads.window import close_open_calls
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.text import format_count
+from threadkeep.cli.formats import format_count
 from threadkeep.errors import DraftAttempt
 from threadkeep.threads import AttemptCost, sum_attempts
 

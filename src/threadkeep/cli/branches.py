@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 
+from threadkeep.cli.context import open_existing_store
+from threadkeep.cli.formats import format_count
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import open_existing_store
-from threadkeep.cli.text import format_count
 from threadkeep.threads.branches import ForkPoint, fork_thread
 
 

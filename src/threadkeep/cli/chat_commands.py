@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from threadkeep.cli.chat_session import ChatSession
 from threadkeep.cli.compact import print_audit
+from threadkeep.cli.formats import clean_line, format_age
 from threadkeep.cli.screen import Entry, Row
 from threadkeep.cli.state import show_state
-from threadkeep.cli.text import clean_line, format_age
 from threadkeep.errors import BadInput
 from threadkeep.threads import EntryKind
 

@@ -16,9 +16,9 @@ from typing import Final, assert_never
 
 from rich.text import Text
 
+from threadkeep.cli.formats import clean, clean_line, format_count, format_share
 from threadkeep.cli.output import print_error, print_json
 from threadkeep.cli.screen import Screen
-from threadkeep.cli.text import clean, clean_line, format_count, format_share
 from threadkeep.client import Thread, Threadkeep, Window
 from threadkeep.errors import BadInput, ThreadkeepError
 from threadkeep.session import Answer, Asked, Called, Compacted, Event, Returned, Said, Session, Tool, Trouble

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from threadkeep.cli.attempts import print_attempts
+from threadkeep.cli.context import open_existing_store
+from threadkeep.cli.formats import format_count
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import open_existing_store
 from threadkeep.cli.state import describe_omissions, encode_comparison, print_comparison
-from threadkeep.cli.text import format_count
 from threadkeep.client import CompactionReport
 from threadkeep.compaction import AuditReport, Finding, read_ledger
 from threadkeep.compaction.report import PlanPart, Range

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from threadkeep.cli.compact import encode_findings, print_audit
+from threadkeep.cli.context import open_existing_store
+from threadkeep.cli.formats import format_share
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import open_existing_store
 from threadkeep.cli.state import encode_comparison, print_comparison
-from threadkeep.cli.text import format_share
 from threadkeep.compaction import AuditReport, Ledger, read_ledger
 from threadkeep.compaction.report import Comparison, compare
 from threadkeep.errors import InvalidPointer, InvalidTarget, StoreCorrupt

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from threadkeep.cli.context import describe_store, hide_credentials, may_exist, open_existing_store, read_config
+from threadkeep.cli.formats import clean_line, format_count
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import describe_store, hide_credentials, may_exist, open_existing_store, read_config
-from threadkeep.cli.text import clean_line, format_count
 from threadkeep.client import Verdict
 from threadkeep.erasure.erase import ErasurePlan, ErasureReport, erase, plan_erasure
 from threadkeep.erasure.takeout import TakenOut, take_out

@@ -10,8 +10,8 @@ from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
 
+from threadkeep.cli.context import describe_store, locate_token, read_config
 from threadkeep.cli.output import print_json
-from threadkeep.cli.settings import describe_store, locate_token, read_config
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
 from threadkeep.gateway.http.keys import Keys, KeysFile

@@ -6,8 +6,8 @@ import asyncio
 import sys
 from argparse import Namespace
 
+from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import open_existing_store
 from threadkeep.cli.state import encode_entry, print_entries, shorten_entry
 from threadkeep.client import Remarked
 from threadkeep.compaction.pins import NOTE_CHARS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.text import clean_line, escape_json
+from threadkeep.cli.formats import clean_line, escape_json
 from threadkeep.errors import BrokenWindow, NothingToCompact, StaleCheckpoint, ThreadkeepError
 
 if TYPE_CHECKING:

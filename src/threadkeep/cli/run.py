@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from threadkeep.cli.context import describe_store, locate_token, read_settings
+from threadkeep.cli.formats import format_count
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import describe_store, locate_token, read_settings
-from threadkeep.cli.text import format_count
 from threadkeep.client import Config, build_config
 from threadkeep.errors import ClientMissing
 from threadkeep.gateway.control.identity import load_token, make_identity, make_token

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
+from threadkeep.cli.context import describe_store, locate_token, read_config
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import describe_store, locate_token, read_config
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
 from threadkeep.gateway.control.identity import find_token_file, load_token, make_identity, make_token

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Protocol
 
 from threadkeep.adapters.client_settings.settings_file import write_file
+from threadkeep.cli.context import find_own_program, read_config, read_settings
+from threadkeep.cli.formats import clean
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import find_own_program, read_config, read_settings
-from threadkeep.cli.text import clean
 from threadkeep.client import Config, Setting, build_config
 from threadkeep.errors import BadInput, NoServiceManager, PortTaken, ServiceFailed
 from threadkeep.gateway.http.guards import is_loopback

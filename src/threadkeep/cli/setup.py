@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from threadkeep.adapters.client_settings.clients import CLIENTS, Client, Plan, Surroundings, Way, has_chatgpt_login, plan_hooks
 from threadkeep.adapters.client_settings.settings_file import Add, Change, hide_secrets
+from threadkeep.cli.context import find_own_program, read_config
+from threadkeep.cli.formats import clean
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import find_own_program, read_config
-from threadkeep.cli.text import clean
 from threadkeep.client import Config
 from threadkeep.errors import BadInput
 from threadkeep.launch.processes import is_answering

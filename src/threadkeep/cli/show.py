@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from threadkeep.cli.attempts import BILL_COLUMNS, format_bill
+from threadkeep.cli.context import open_existing_store
+from threadkeep.cli.formats import format_age, format_count, format_share, format_time
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import open_existing_store
 from threadkeep.cli.show_plot import show_plot
 from threadkeep.cli.show_tree import show_tree
 from threadkeep.cli.state import HEADINGS, print_entries, show_state
-from threadkeep.cli.text import format_age, format_count, format_share, format_time
 from threadkeep.client import Thread, Threadkeep, Window
 from threadkeep.compaction import AuditReport, Ledger, Section
 from threadkeep.compaction.run import FailedAttempts, find_newest_failed_attempts

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from threadkeep.cli.formats import format_count
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.text import format_count
 from threadkeep.client import Thread
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, read_ledger
 from threadkeep.compaction.report import Change, Comparison, is_withdrawn

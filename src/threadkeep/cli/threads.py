@@ -8,9 +8,9 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from threadkeep.cli.context import describe_store, may_have_store, open_existing_store, read_config
+from threadkeep.cli.formats import format_age, format_count
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import describe_store, may_have_store, open_existing_store, read_config
-from threadkeep.cli.text import format_age, format_count
 from threadkeep.client import Config, Threadkeep, ThreadSummary
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from threadkeep.cli.context import open_existing_store, read_config
 from threadkeep.cli.event_loop import repeat_until_terminated
+from threadkeep.cli.formats import clean, clean_line, escape_json, format_count
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import open_existing_store, read_config
-from threadkeep.cli.text import clean, clean_line, escape_json, format_count
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import RESPONSES
 from threadkeep.errors import BadInput
-from threadkeep.transfer.codex import make_file_name
+from threadkeep.transfer.codex_reader import make_file_name
 from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
 from threadkeep.transfer.importer import Importer, ImportReport, Progress
 

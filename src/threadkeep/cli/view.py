@@ -6,8 +6,8 @@ import asyncio
 import webbrowser
 from argparse import Namespace
 
+from threadkeep.cli.context import describe_store, locate_token, open_existing_store
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings import describe_store, locate_token, open_existing_store
 from threadkeep.gateway.control.identity import load_token, make_token
 from threadkeep.gateway.http.server import serve
 from threadkeep.store.locations import IN_MEMORY

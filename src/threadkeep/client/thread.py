@@ -41,7 +41,7 @@ from threadkeep.threads.pressure import (
 from threadkeep.threads.reader import load_checkpoint, load_history, load_live_path, load_metadata, load_start, load_tip
 from threadkeep.threads.records import SpawnBody
 from threadkeep.threads.sealed_items import Recipient, drop_foreign_seals
-from threadkeep.threads.turns import Phase, Progress, TurnStatus, load_newest_turn, load_turns
+from threadkeep.threads.turn_state import Phase, Progress, TurnStatus, load_newest_turn, load_turns
 from threadkeep.threads.window import Head, Window, close_open_calls
 from threadkeep.threads.writer import append_beside, make_arrival, update_metadata
 

@@ -37,7 +37,7 @@ from threadkeep.threads.mailbox import (
     should_interrupt,
 )
 from threadkeep.threads.sealed_items import find_account
-from threadkeep.threads.turns import Progress, TurnState, track_progress
+from threadkeep.threads.turn_state import Progress, TurnState, track_progress
 from threadkeep.threads.window import Head, Window
 from threadkeep.tokens import Limits
 

@@ -29,7 +29,7 @@ from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, H
 from threadkeep.session.memory_tools import memory_tools
 from threadkeep.session.tools import Tool, run_tool, tool_from
 from threadkeep.threads.sealed_items import find_account
-from threadkeep.threads.turns import TurnState
+from threadkeep.threads.turn_state import TurnState
 
 # How often a request that the provider refused for its size is compacted, and to what share of it.
 OVERFLOWS = 2

@@ -29,7 +29,7 @@ from threadkeep.threads.records import (
     encode_body,
     read_mail_record,
 )
-from threadkeep.threads.turns import Phase, Progress
+from threadkeep.threads.turn_state import Phase, Progress
 from threadkeep.threads.writer import make_arrival
 
 

@@ -17,7 +17,7 @@ from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
 from threadkeep.threads.reader import fill_erased, load_history, load_live_path, load_metadata, read_body
-from threadkeep.transfer.codex import (
+from threadkeep.transfer.codex_reader import (
     RolloutSession,
     find_working_folder,
     make_session_id,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.errors import OrdinalConflict, ThreadExists, UnknownFormat, UnreadableTranscript
-from threadkeep.transfer.codex import find_base
+from threadkeep.transfer.codex_reader import find_base
 from threadkeep.transfer.files import Line, is_packed, read_lines
 from threadkeep.transfer.formats import ENDINGS, Format, Source, choose_source
 from threadkeep.transfer.rows import get_number, parse_row

@@ -18,7 +18,15 @@ from threadkeep.gateway.http.headers import first
 from threadkeep.gateway.status import find_status
 from threadkeep.store import ThreadStore
 from threadkeep.viewer.login import Guest, Tickets, find_ticket, name_cookie, render_cookie
-from threadkeep.viewer.pages import RECORD_PAGES, THREAD_PAGES, Values, read_number, send_raw_record, show_memory, show_threads
+from threadkeep.viewer.page_handlers import (
+    RECORD_PAGES,
+    THREAD_PAGES,
+    Values,
+    read_number,
+    send_raw_record,
+    show_memory,
+    show_threads,
+)
 from threadkeep.viewer.renderer import link_thread, render
 from threadkeep.viewer.responses import Response, find_asset, hash_assets, redirect, send_events
 

@@ -10,10 +10,10 @@ import msgspec
 
 from threadkeep.dialects.api import BoundThinking, CacheMarkers, MessageMerger, PromptCache
 from threadkeep.dialects.chat.hidden_tool import ChatHiddenTool
-from threadkeep.dialects.chat.views import read_view
+from threadkeep.dialects.chat.item_views import read_view
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, read_value, split_list, split_object
-from threadkeep.dialects.requests import copy_fields, read_body_target
+from threadkeep.dialects.request_parts import copy_fields, read_body_target
 from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item
 

@@ -11,8 +11,8 @@ import msgspec
 
 from threadkeep.dialects.api import Api
 from threadkeep.dialects.base import ModelCalls, Tools, Wire
-from threadkeep.dialects.chat import api, calls, replies, tools
-from threadkeep.dialects.chat.views import INSTRUCTIONS, OUTPUTS, read_role, read_view
+from threadkeep.dialects.chat import api, model_calls, replies, tools
+from threadkeep.dialects.chat.item_views import INSTRUCTIONS, OUTPUTS, read_role, read_view
 from threadkeep.dialects.content_parts import find_part_types, is_thought
 from threadkeep.dialects.raw_json import (
     Json,
@@ -25,7 +25,14 @@ from threadkeep.dialects.raw_json import (
     split_list,
     split_object,
 )
-from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
+from threadkeep.dialects.request_parts import (
+    compose_request,
+    drop_personal_parts,
+    join_request,
+    make_item,
+    read_items,
+    split_request,
+)
 from threadkeep.dialects.values import ABORTED, ERASED_NAME, SEPARATOR, Request, ToolCall
 from threadkeep.items import Item, View
 
@@ -41,7 +48,7 @@ class ChatDialect:
     history_field = "messages"
     wire: Wire = replies
     api: Api = api
-    calls: ModelCalls = calls
+    calls: ModelCalls = model_calls
     tools: Tools = tools
     opens_with_user = False
     takes_instructions_anywhere = False

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Raw
 from msgspec.json import encode
 
-from threadkeep.dialects.chat.calls import find_first_choice
+from threadkeep.dialects.chat.model_calls import find_first_choice
 from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item
 from threadkeep.dialects.sse import EventReader
 from threadkeep.dialects.values import Answer, Outcome, Reply

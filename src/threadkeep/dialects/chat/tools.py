@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from threadkeep.dialects.raw_json import encode_value, read_object
-from threadkeep.dialects.requests import render_arguments
+from threadkeep.dialects.request_parts import render_arguments
 from threadkeep.dialects.values import ToolCall
 from threadkeep.items import Item
 

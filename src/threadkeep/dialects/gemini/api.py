@@ -13,7 +13,7 @@ from threadkeep.dialects.api import BoundThinking, CacheMarkers, MessageMerger, 
 from threadkeep.dialects.gemini.hidden_tool import GeminiHiddenTool
 from threadkeep.dialects.gemini.parts import list_parts
 from threadkeep.dialects.raw_json import join_list, join_object, read_object, split_list, split_object
-from threadkeep.dialects.requests import copy_fields
+from threadkeep.dialects.request_parts import copy_fields
 from threadkeep.dialects.values import AnswerForm, Endpoints, Request, Target
 from threadkeep.items import Item
 

@@ -10,7 +10,7 @@ import msgspec
 
 from threadkeep.dialects.api import Api
 from threadkeep.dialects.base import ModelCalls, Tools, Wire
-from threadkeep.dialects.gemini import api, calls, replies, tools
+from threadkeep.dialects.gemini import api, model_calls, replies, tools
 from threadkeep.dialects.gemini.parts import (
     CAMEL,
     ROLES,
@@ -34,7 +34,14 @@ from threadkeep.dialects.raw_json import (
     split_list,
     split_object,
 )
-from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
+from threadkeep.dialects.request_parts import (
+    compose_request,
+    drop_personal_parts,
+    join_request,
+    make_item,
+    read_items,
+    split_request,
+)
 from threadkeep.dialects.values import ABORTED, Request
 from threadkeep.items import Item, ItemKind, Role, View
 
@@ -55,7 +62,7 @@ class GeminiDialect:
     history_field = "contents"
     wire: Wire = replies
     api: Api = api
-    calls: ModelCalls = calls
+    calls: ModelCalls = model_calls
     tools: Tools = tools
     opens_with_user = True
     takes_instructions_anywhere = False

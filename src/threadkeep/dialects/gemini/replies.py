@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.json import encode
 
-from threadkeep.dialects.gemini.calls import find_first_candidate
+from threadkeep.dialects.gemini.model_calls import find_first_candidate
 from threadkeep.dialects.raw_json import (
     ABSENT,
     Fields,

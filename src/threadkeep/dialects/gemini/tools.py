@@ -7,7 +7,7 @@ from typing import Any
 
 from threadkeep.dialects.gemini.parts import SIGNATURE, UNSIGNED, list_parts, number_pairs, read_name
 from threadkeep.dialects.raw_json import Json, encode_value, read_object, read_value
-from threadkeep.dialects.requests import render_arguments
+from threadkeep.dialects.request_parts import render_arguments
 from threadkeep.dialects.values import ToolCall
 from threadkeep.items import Item
 

@@ -14,7 +14,7 @@ from threadkeep.dialects.messages import thinking_blocks as bound_thinking
 from threadkeep.dialects.messages.betas import BETA_HEADER, COMPACTION_BETA
 from threadkeep.dialects.messages.hidden_tool import MessagesHiddenTool
 from threadkeep.dialects.raw_json import join_list, make_text_part, read_value, split_list
-from threadkeep.dialects.requests import copy_fields, read_body_target
+from threadkeep.dialects.request_parts import copy_fields, read_body_target
 from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item
 

@@ -10,11 +10,11 @@ import msgspec
 
 from threadkeep.dialects.api import Api
 from threadkeep.dialects.base import ModelCalls, Tools, Wire
-from threadkeep.dialects.messages import api, calls, replies, tools
+from threadkeep.dialects.messages import api, model_calls, replies, tools
 from threadkeep.dialects.messages.blocks import list_blocks, read_text_field
+from threadkeep.dialects.messages.item_views import read_view
 from threadkeep.dialects.messages.markers import remove_markers
 from threadkeep.dialects.messages.thinking_blocks import remove_thinking
-from threadkeep.dialects.messages.views import read_view
 from threadkeep.dialects.raw_json import (
     Json,
     decode,
@@ -28,7 +28,14 @@ from threadkeep.dialects.raw_json import (
     split_list,
     split_object,
 )
-from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
+from threadkeep.dialects.request_parts import (
+    compose_request,
+    drop_personal_parts,
+    join_request,
+    make_item,
+    read_items,
+    split_request,
+)
 from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request, ToolCall
 from threadkeep.items import Item, ItemKind, Role, View
 
@@ -55,7 +62,7 @@ class MessagesDialect:
     history_field = "messages"
     wire: Wire = replies
     api: Api = api
-    calls: ModelCalls = calls
+    calls: ModelCalls = model_calls
     tools: Tools = tools
     opens_with_user = True
     takes_instructions_anywhere = False

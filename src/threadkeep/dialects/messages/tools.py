@@ -7,7 +7,7 @@ from typing import Any
 
 from threadkeep.dialects.messages.blocks import list_blocks, read_text_field
 from threadkeep.dialects.raw_json import encode_value, read_object, read_value
-from threadkeep.dialects.requests import render_arguments
+from threadkeep.dialects.request_parts import render_arguments
 from threadkeep.dialects.values import ToolCall
 from threadkeep.items import Item
 

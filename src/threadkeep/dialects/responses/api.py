@@ -11,10 +11,10 @@ import msgspec
 from threadkeep.dialects.api import BoundThinking, CacheMarkers, MessageMerger, PromptCache
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import read_object, read_value
-from threadkeep.dialects.requests import copy_fields, read_body_target
+from threadkeep.dialects.request_parts import copy_fields, read_body_target
 from threadkeep.dialects.responses import user_messages
 from threadkeep.dialects.responses.hidden_tool import ResponsesHiddenTool
-from threadkeep.dialects.responses.views import read_view
+from threadkeep.dialects.responses.item_views import read_view
 from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item
 

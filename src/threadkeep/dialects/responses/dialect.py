@@ -11,9 +11,16 @@ from threadkeep.dialects.api import Api
 from threadkeep.dialects.base import ModelCalls, Tools, Wire
 from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
-from threadkeep.dialects.requests import compose_request, drop_personal_parts, join_request, make_item, read_items, split_request
-from threadkeep.dialects.responses import api, calls, replies, tools
-from threadkeep.dialects.responses.views import NAMED_BY_ID, read_kind, read_view
+from threadkeep.dialects.request_parts import (
+    compose_request,
+    drop_personal_parts,
+    join_request,
+    make_item,
+    read_items,
+    split_request,
+)
+from threadkeep.dialects.responses import api, model_calls, replies, tools
+from threadkeep.dialects.responses.item_views import NAMED_BY_ID, read_kind, read_view
 from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request
 from threadkeep.items import Item, Role, View
 
@@ -55,7 +62,7 @@ class ResponsesDialect:
     history_field = "input"
     wire: Wire = replies
     api: Api = api
-    calls: ModelCalls = calls
+    calls: ModelCalls = model_calls
     tools: Tools = tools
     opens_with_user = False
     takes_instructions_anywhere = True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, split_list, split_object
-from threadkeep.dialects.responses.views import read_kind
+from threadkeep.dialects.responses.item_views import read_kind
 from threadkeep.items import Item
 
 USER_SIGN: Final = b'"user"'

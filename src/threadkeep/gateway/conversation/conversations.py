@@ -15,16 +15,16 @@ from threadkeep.compaction.continuation import load_carried_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict
+from threadkeep.gateway.conversation.background_writes import PendingWrites, Recorded, ReplyRecorder, make_finished
 from threadkeep.gateway.conversation.client_model import ModelWindows
-from threadkeep.gateway.conversation.command_answers import CommandAnswers
-from threadkeep.gateway.conversation.commands import sign
+from threadkeep.gateway.conversation.command_detection import sign
+from threadkeep.gateway.conversation.command_runner import CommandAnswers
 from threadkeep.gateway.conversation.compaction import Compactor, RunningCompactions
 from threadkeep.gateway.conversation.fast_path import FastPath
 from threadkeep.gateway.conversation.hints import asks_for_summary, is_side_request, read_hints
 from threadkeep.gateway.conversation.item_cache import ItemCache
 from threadkeep.gateway.conversation.lookup import ThreadLookup
 from threadkeep.gateway.conversation.parse_cache import ParseCache
-from threadkeep.gateway.conversation.pending_writes import PendingWrites, Recorded, ReplyRecorder, make_finished
 from threadkeep.gateway.conversation.provider_request import ProviderRequest, RequestBuilder
 from threadkeep.gateway.conversation.recall_tool import RecallExchanges, RecallSession, can_offer_recall
 from threadkeep.gateway.conversation.request import (

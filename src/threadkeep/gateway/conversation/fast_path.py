@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from threadkeep.gateway.conversation.commands import SIGNATURE
+from threadkeep.gateway.conversation.background_writes import PendingWrites
+from threadkeep.gateway.conversation.command_detection import SIGNATURE
 from threadkeep.gateway.conversation.compaction import Compactor
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History, ItemCache
 from threadkeep.gateway.conversation.lookup import ThreadLookup
-from threadkeep.gateway.conversation.pending_writes import PendingWrites
 from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread

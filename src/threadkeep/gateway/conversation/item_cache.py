@@ -15,7 +15,14 @@ from itertools import islice
 from threadkeep.compaction.inline import split_inline
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import has_sealed
-from threadkeep.gateway.conversation.commands import Command, CommandNames, find_command, is_signed, keep_host_parts, mark_asides
+from threadkeep.gateway.conversation.command_detection import (
+    Command,
+    CommandNames,
+    find_command,
+    is_signed,
+    keep_host_parts,
+    mark_asides,
+)
 from threadkeep.items import Item, ItemKind, Role, View, link_chain, seed_chain
 from threadkeep.tokens import estimate_item
 

@@ -24,9 +24,9 @@ from threadkeep.dialects.api import HiddenTool
 from threadkeep.dialects.base import has_sealed
 from threadkeep.dialects.values import ToolDefinition
 from threadkeep.errors import InvalidPointer, ThreadkeepError
+from threadkeep.gateway.conversation.background_writes import Recorded
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History
-from threadkeep.gateway.conversation.pending_writes import Recorded
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.gateway.conversation.window import WindowItem

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from threadkeep.config import Config
-from threadkeep.gateway.conversation.commands import CommandNames
+from threadkeep.gateway.conversation.command_detection import CommandNames
 
 # `off`: only when a person asks. `background`: prepared at the soft limit while requests go on, and only the hard limit waits.
 # `on`: at the hard limit, before the request goes out.

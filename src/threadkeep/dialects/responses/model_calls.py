@@ -10,7 +10,7 @@ import msgspec
 
 from threadkeep.dialects.content_parts import read_speech_parts
 from threadkeep.dialects.raw_json import Fields, read_item, read_object
-from threadkeep.dialects.requests import forbid_tool_choice
+from threadkeep.dialects.request_parts import forbid_tool_choice
 from threadkeep.dialects.values import Delta, Request, Speech
 from threadkeep.items import Item
 

@@ -11,7 +11,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.dialects import Dialect
 from threadkeep.errors import ThreadkeepError
-from threadkeep.gateway.conversation.commands import VERBS, Command, CommandNames, Verb, guess_verb
+from threadkeep.gateway.conversation.command_detection import VERBS, Command, CommandNames, Verb, guess_verb
 from threadkeep.gateway.conversation.compaction import Compactor
 from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
