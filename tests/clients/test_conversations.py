@@ -120,6 +120,10 @@ def histories(subject: Subject, played: Played) -> dict[str, list[JsonObject]]:
     # A history may not begin with the system's words: those that a client froze into it stand behind the state.
     before, behind = world[:1], world[1:]
     tail = [user(wire, "THREE"), *kept, user(wire, "FOUR"), *answered(wire, "four done"), user(wire, "FIVE")]
+    # Where the frontier has room for the answer before that turn, it begins with it.
+    before_three = answered(wire, "two done")
+    if before_three[0] in [steady(wire, item) for item in played.requests["five"].history]:
+        tail = [*before_three, *tail]
     # The first message is what the session is for: the state tells it.
     said = [user(wire, shortened_in(played))]
     five = [*before, user(wire, state_in(played)), *behind, *said, *tail]
