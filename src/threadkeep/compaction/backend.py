@@ -20,28 +20,28 @@ from threadkeep.llm.retry import Jitter, Sleep
 from threadkeep.threads.backend import ThreadBackend
 from threadkeep.tokens import Limits
 
-# Why a checkpoint was made of what a provider compacted by itself.
+# The reason of a checkpoint made from a provider's own compaction.
 ADOPTED: Final = "provider_compacted"
 Reason = Literal["user_requested", "context_limit", "model_downshift", "provider_overflow", "provider_compacted", "background"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One compaction, asked for.
+    """A request for one compaction.
 
     Attributes:
-        strategy: None takes the policy's.
-        model: Whom to ask; None takes the policy's, if it has one.
-        own: The thread's own request beside its history, where `model` is the thread's own: it is then asked on its warm prefix.
+        strategy: None takes the strategy of the policy.
+        model: The model to ask; None takes the model of the policy, if it has one.
+        own: The thread's own request without its history, if `model` is the thread's own: the draft then uses the warm prefix.
         target: Bound of the new window: tokens (`8000`) or a share of the old one (`10%`).
-        focus: What a person wants kept in view.
-        limits: Of the model that is asked next; None takes the store's.
-        fit_tokens: What the new window may hold at most for the next request to fit.
-        forced: The provider refused the window as it is; too little growth is then no reason to leave it.
-        room_tokens: How much may still come before the window is full, where nothing calls for a compaction yet: where waiting
-            is cheaper, none is made. None is made whatever it costs.
-        adopting: What the provider compacted by itself in an answer is made the checkpoint; nobody is asked.
-        deadline: By when a draft must be there; a turn that waits for this compaction sets it.
+        focus: A topic that a person wants kept in view.
+        limits: The limits of the model of the next request; None takes those of the store.
+        fit_tokens: The largest new window with which the next request fits.
+        forced: The provider refused the window, so compact it even after little growth.
+        room_tokens: The room left in a window that is not full yet: if waiting is cheaper, there is no compaction. None skips
+            this check.
+        adopting: Make the provider's own compaction in a reply the checkpoint; no model is asked.
+        deadline: The latest time for a draft; a turn that waits for this compaction sets it.
     """
 
     strategy: str | None = None
@@ -63,7 +63,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a model is asked again when that may help, and what waits in between."""
+    """How often a failed request is sent again, and the pauses between."""
 
     attempts: int = 4
     sleep: Sleep = asyncio.sleep
@@ -72,10 +72,10 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftBudget:
-    """What a draft that no person asked for may cost, all its requests together.
+    """The limit on all requests of one automatic draft.
 
     Attributes:
-        cents: US cents. It counts where a provider says what it charges: from the second request to a model on.
+        cents: US cents. It applies if the provider reports prices, from the second request to a model on.
     """
 
     input_tokens: int = 400_000
@@ -85,16 +85,16 @@ class DraftBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
-    """How compactions of a store are made, where nothing else is said.
+    """The settings for compactions of a store; an order may override some.
 
     Attributes:
-        model: A model that may be asked about any thread; None leaves it to whoever has the thread's own.
+        model: A model that may be asked about any thread; None leaves only the thread's own.
         prompt: The user's own wording of the instruction.
         state_budget: How large the session state may be, and how its parts share that.
         user_tokens: How many tokens of the user's messages a hand-off quotes; behind a state stand half as many.
-        timeout_s: How long one strategy may take before the next is tried.
-        wait_s: How long a turn that needs the room waits for a draft; then none is waited for any more.
-        prices: What a token of a draft cost last by the name of the model, in millionths of a dollar, where its provider said so.
+        timeout_s: The time limit of one strategy; then the next is tried.
+        wait_s: How long a turn that needs room waits for a draft.
+        prices: The last price of a draft's token by model name, in millionths of a dollar, if the provider reports it.
         cwd: The working directory hooks run in.
         environ: The environment of hooks that are commands, whole.
     """
@@ -118,11 +118,11 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend(ThreadBackend):
-    """The outside world of a thread that can be compacted, handed in once.
+    """The store, clock, models and policy of threads that can be compacted.
 
     Attributes:
-        models: The models that a compaction may ask, by name.
-        upkeep: Compactions in the background, of every tenant's threads.
+        models: The models for compactions, by name.
+        upkeep: The background compactions of all tenants' threads.
     """
 
     policy: CompactionPolicy = field(default_factory=CompactionPolicy)

@@ -1,4 +1,4 @@
-"""Compactions made beside the conversations of an open store, so that nobody has to wait for them."""
+"""Compactions in the background of an open store, so that turns need not wait for them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _RunningCompaction:
 
 
 class Upkeep:
-    """At most one a thread. Each ends by itself, for every strategy has its time, and at the latest with the store.
+    """The background compactions of a store, at most one per thread. Each ends by its time limits, or with the store.
 
-    Whatever a compaction needs, a model with its credential too, is held by its task alone.
+    Only the task of a compaction holds its model and credential.
     """
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Upkeep:
         self._is_closed = False
 
     def begin(self, thread: Hashable, compaction: Compaction, *, tokens: int, deadline: Deadline) -> None:
-        """Begin a compaction of a thread whose window is under a pressure of `tokens`; no draft may be later than `deadline`.
+        """Start a compaction of a thread under a pressure of `tokens`; its draft must end by `deadline`.
 
-        None is begun where one is under way, or where one gained nothing from about this window.
+        Does nothing if one is running, or if the last one gained nothing from a window of about this size.
         """
         if self._is_closed or thread in self._running or self._futility.holds(thread, tokens=tokens):
             return
@@ -54,7 +54,7 @@ class Upkeep:
             log.debug("how it broke", exc_info=error)
 
     async def over(self, thread: Hashable, *, deadline: Deadline | None = None) -> bool:
-        """Return once no compaction of a thread is under way, and whether one was. No draft may be later than `deadline`."""
+        """Wait for the running compaction of a thread, which must end by `deadline`; return whether there was one."""
         running = self._running.get(thread)
         if running is None:
             return False
@@ -64,12 +64,12 @@ class Upkeep:
         return True
 
     async def break_off(self, thread: Hashable) -> None:
-        """End the compaction of a thread that is under way, if one is: a draft is dropped, a checkpoint being written is kept."""
+        """Cancel the running compaction of a thread: a draft is dropped, a commit that has begun is finished."""
         running = self._running.get(thread)
         await _cancel_and_wait(*([running.task] if running else ()))
 
     async def close(self) -> None:
-        """End every compaction as `break_off` does; none is begun any more."""
+        """Cancel every compaction as `break_off` does, and start no more."""
         self._is_closed = True
         await _cancel_and_wait(*(running.task for running in self._running.values()))
 
@@ -79,13 +79,13 @@ class Upkeep:
         except (NothingToCompact, CompactionStopped):
             self._futility.found(thread, tokens=tokens)
         except ThreadkeepError:
-            # Observers were told. Nothing is lost with it: the turn that needs a compaction makes it, and hears what is wrong.
+            # The observer has the error. A turn that needs a compaction makes one itself and gets its error.
             return
 
 
 async def _cancel_and_wait(*tasks: asyncio.Task[None]) -> None:
     for task in tasks:
-        # Takes effect where nothing is being written (`compact_thread`). Said twice it would not wait for that.
+        # A first cancellation waits for a running commit (`compact_thread`); a second would not.
         if not task.cancelling():
             task.cancel()
     if tasks:

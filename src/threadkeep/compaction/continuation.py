@@ -1,4 +1,4 @@
-"""What a thread takes over from the one it continues: a client that rewrote its history has not forgotten what was demanded."""
+"""The ledger that a thread takes over from the thread it continues, after a client rewrote its history."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from threadkeep.compaction.engine import remember
 from threadkeep.dialects import find_dialect
 from threadkeep.threads.reader import load_history, load_live_path, load_metadata
 
-# More rewritings of one history than this are a circle that somebody made by hand.
+# A longer chain is a circle.
 HOPS = 64
 
 
 async def load_carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
-    """Return what checkpoints remember of the thread that this one continues; None if it continues none, or none was compacted.
+    """Return the ledger of the newest compacted thread that this one continues; None if there is none.
 
-    Cheap: what was said since such a checkpoint is not read. A compaction asks for `load_carried_memory`.
+    Cheap: messages since that checkpoint are not read. A compaction uses `load_carried_memory`.
     """
     for continued in await _find_continued(backend, thread_id):
         history = await load_history(backend.store, await load_live_path(backend.store, continued))
@@ -27,9 +27,9 @@ async def load_carried_ledger(backend: Backend, thread_id: str) -> Ledger | None
 
 
 async def load_carried_memory(backend: Backend, thread_id: str) -> Ledger | None:
-    """Return what is to be remembered of the thread that this one continues: what its checkpoints do, and what was said since.
+    """Return the ledger of the thread that this one continues, with the messages since its last checkpoint.
 
-    None if it continues none. Costs as much as a compaction without a model of what that thread's window holds.
+    None if it continues none. Costs as much as a compaction of that thread's window without a model.
     """
     memory: Ledger | None = None
     for continued in reversed(await _find_continued(backend, thread_id)):

@@ -1,7 +1,7 @@
-"""What a strategy is given, and what it gives back.
+"""The input and the output of a strategy.
 
-A draft is never the new window: it is what a model had to say, as operations that code weighs, a summary, or items only its
-provider can read. What people said is in the ledger whatever the draft holds (`engine.conclude`).
+A draft is never the new window: it holds operations that code checks, a summary, or items that only their provider can read.
+The ledger holds people's messages whatever the draft says (`engine.conclude`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ AskRemote = Callable[[Request], Awaitable[RemoteCompaction]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summariser:
-    """A model a strategy may ask.
+    """A model that a strategy may ask.
 
     Attributes:
-        name: As a person writes it.
+        name: The name of the model as a person writes it.
         dialect: The wire language its requests are written in.
-        ask: Sends one request and returns the whole answer, asking again where that may help.
-        compact: Has the provider compact a history by itself; None where it cannot.
-        window_tokens: What one request may hold.
-        most_read_tokens: What all requests of a draft may hold together; None sets no bound.
-        issuer: The account it answers with, where what is sealed for that account may be shown to it.
-        foreign: The records that hold what another account's provider sealed; it is shown them without.
-        own: The thread's own request, fields and head, where this is the thread's own model: everything before the instruction
-            is then what a turn sends, and so a cache hit. None has the span told as a transcript.
+        ask: Sends one request, with retries, and returns the whole reply.
+        compact: Asks the provider to compact a history by itself; None if it cannot.
+        window_tokens: The limit of one request.
+        most_read_tokens: The limit of all requests of a draft together; None sets no bound.
+        issuer: The account of the model; it may read items sealed for this account.
+        foreign: The records with parts sealed for another account; these parts are removed from its requests.
+        own: The fields and head of the thread's own request, if this is the thread's own model: everything before the
+            instruction is then a cache hit. With None the span is sent as a transcript.
     """
 
     name: str
@@ -57,22 +57,22 @@ class Summariser:
     own: Request | None = None
 
     def may_read(self, tokens: int) -> bool:
-        """Whether a draft may read so much."""
+        """Whether a draft may send requests of so many tokens."""
         return self.most_read_tokens is None or tokens <= self.most_read_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """A compaction to be drafted.
+    """The input of a draft.
 
     Attributes:
-        plan: What is replaced and what stays, with the widest frontier.
-        window: The window as it stands, the old state included.
-        ledger: What the session remembers so far.
-        focus: What a person wants kept in view, subordinate to everything else.
+        plan: The replaced and the kept parts, with the widest frontier.
+        window: The current window, with the old state.
+        ledger: The ledger before this compaction's draft.
+        focus: A topic that a person wants kept in view; everything else outweighs it.
         prompt: The user's own wording of the instruction; see each strategy for what it may replace.
-        unread: Items that stand before the window and that its ledger does not know.
-        written: What the provider compacted by itself in an answer since the last checkpoint, the newest of it.
+        unread: Items before the window that its ledger does not cover.
+        written: The newest compaction that the provider wrote in a reply since the last checkpoint.
     """
 
     thread_id: str
@@ -87,18 +87,18 @@ class Brief:
 
     @property
     def spoken(self) -> dict[Pointer, str]:
-        """Every message of a person that a draft may quote, by its record: those the ledger knows, and those in the window."""
+        """The messages of people that a draft may quote, by record: those of the ledger and those of the window."""
         known = (entry for entry in self.ledger.entries if entry.speaker is Speaker.USER and entry.sources)
         told = {entry.sources[-1]: entry.text for entry in known}
         fresh = (seen for seen in self.plan.spoken if seen.entry.source is not None)
         return told | {seen.entry.source: seen.view.said for seen in fresh if seen.entry.source is not None}
 
-    def window_for(self, voice: Summariser) -> list[Position]:
-        """Return the window as it may be shown to `voice`: what is sealed for another account is for that account's eyes."""
-        readable = [seen for seen in self.window if not seen.entry.sealed or seen.entry.issuer == voice.issuer]
-        if not voice.foreign:
+    def window_for(self, summariser: Summariser) -> list[Position]:
+        """Return the window for a summariser, without the parts that are sealed for other accounts."""
+        readable = [seen for seen in self.window if not seen.entry.sealed or seen.entry.issuer == summariser.issuer]
+        if not summariser.foreign:
             return readable
-        shown = (self._remove_sealed(seen) if seen.entry.source in voice.foreign else seen for seen in readable)
+        shown = (self._remove_sealed(seen) if seen.entry.source in summariser.foreign else seen for seen in readable)
         return [seen for seen in shown if seen is not None]
 
     def _remove_sealed(self, seen: Position) -> Position | None:
@@ -108,15 +108,15 @@ class Brief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a strategy came back with.
+    """The result of a strategy.
 
     Attributes:
         strategy: Its name.
-        stages: Operations of each model reply, in the order they were asked for; each names entries as the ledger stood then.
-        summary: What another model is to go on from; where it is set, the layout is the hand-off's.
-        literals: Items a provider wrote, bound to `issuer`.
-        attempts: What was tried on the way, this draft last.
-        ignored: How many of its operations named no entry that there is.
+        stages: The operations of each reply, in order; each stage names entries of the ledger after the stage before.
+        summary: The summary for the next model; if set, the layout is that of a hand-off.
+        literals: Items that a provider wrote, bound to `issuer`.
+        attempts: All attempts up to this draft, which is the last.
+        ignored: The number of operations that named no entry of the ledger.
     """
 
     strategy: str
@@ -129,9 +129,9 @@ class Draft:
 
 
 class DraftRefused(Exception):
-    """A reply that is no draft: what it was instead is recorded with the attempt, and the next rung of the ladder is taken.
+    """A reply that is no draft. The reason is recorded with the attempt, and the next strategy is tried.
 
-    Never leaves the compaction that asked.
+    Never leaves the compaction.
     """
 
     def __init__(self, reason: str) -> None:
@@ -141,7 +141,7 @@ class DraftRefused(Exception):
 
 @dataclass(slots=True)
 class Meter:
-    """What asking cost so far, as far as anybody told."""
+    """The cost of the calls so far; None if the provider reported none."""
 
     calls: int = 0
     input_tokens: int | None = None
@@ -151,7 +151,7 @@ class Meter:
     ignored: int = 0
 
     def heard(self, reply: ModelReply | RemoteCompaction) -> None:
-        """Count one whole answer."""
+        """Count one whole reply."""
         self.input_tokens = _add_count(self.input_tokens, reply.input_tokens)
         self.output_tokens = _add_count(self.output_tokens, reply.output_tokens)
         self.cached_tokens = _add_count(self.cached_tokens, reply.cached_tokens)
@@ -159,7 +159,7 @@ class Meter:
             self.cost_micro_usd = _add_count(self.cost_micro_usd, round(reply.cost_usd * 1_000_000))
 
     def attempt(self, *, strategy: str, model: str | None, outcome: str, took_ms: int) -> Attempt:
-        """Return what was spent as the record of one attempt."""
+        """Return the attempt with the cost so far."""
         return msgspec.structs.replace(
             Attempt(strategy=strategy, outcome=outcome),
             model=model,
@@ -173,6 +173,6 @@ class Meter:
         )
 
 
-def _add_count(count: int | None, told: int | None) -> int | None:
-    """Return a count with what was told since; what nobody told leaves it as it was."""
-    return count if told is None else (count or 0) + told
+def _add_count(count: int | None, added: int | None) -> int | None:
+    """Return the sum of two counts; None means unknown and adds nothing."""
+    return count if added is None else (count or 0) + added

@@ -1,7 +1,7 @@
 """The requests a strategy sends: on the thread's own warm prefix where it fits, else the span as a transcript, in parts.
 
-How large a request is, is estimated before it is sent. A provider that finds it too large all the same is believed, once: the
-next request is clearly smaller. There is no third.
+The size of a request is estimated before it is sent. If the provider still finds it too large, the next one is clearly smaller.
+There is no third try.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from threadkeep.items import ItemKind, Role, find_boundaries, find_open_calls
 from threadkeep.threads import EntryKind
 from threadkeep.tokens import estimate_bytes, estimate_item, estimate_text
 
-# What the answer, and the difference between our estimate and the provider's count, may take.
+# The room for the answer, and for the difference between our estimate and the provider's count.
 ANSWER_TOKENS = 8_000
 HEADROOM_PERCENT = 90
 # After an overflow that names no limit, a request of this share of the refused one is clearly smaller.
 AFTER_OVERFLOW_PERCENT = 50
 LEAST_PART_TOKENS = 1_000
 PARTS_ASKED = 40
-# Why a model was not asked: a draft that no person asked for would have cost more than the settings allow.
+# Why a model was not asked: an automatic draft would have cost more than the settings allow.
 OVER_BUDGET = "over_budget"
 
 
@@ -36,51 +36,52 @@ class DraftWriter(Protocol):
 
     @property
     def tells_state(self) -> bool:
-        """Whether a transcript must tell the state that stands in the window; not where the instruction does."""
+        """Whether the transcript includes the state of the window; not if the instruction does."""
         ...
 
     @property
     def most_tokens(self) -> int:
-        """How long an answer may be; several times what was asked for is none."""
+        """The longest answer that counts as a draft."""
         ...
 
     @property
     def needs_its_end(self) -> bool:
-        """Whether one that ran out of room is none: half a sentence could say anything."""
+        """Whether an answer cut off at its length limit is refused."""
         ...
 
     def instruction(self) -> str:
-        """Return what to ask next, given what was taken so far."""
+        """Return the next instruction, given the answers so far."""
         ...
 
     def is_draft(self, text: str) -> bool:
-        """Whether a text is what was asked for beyond doubt, whatever else came with it."""
+        """Whether a text is certainly a draft, whatever else came with it."""
         ...
 
     def take(self, text: str) -> None:
-        """Take what the model answered.
+        """Add an answer to the draft.
 
         Raises:
-            DraftRefused: It is nothing that can be used.
+            DraftRefused: The answer is unusable.
         """
         ...
 
 
 class NotAsked(DraftRefused):
-    """No draft, and no fault of the model's: what is to be drafted is nothing it can be asked."""
+    """The model was not asked, because of the span or the settings. This does not count as a failure of the model."""
 
 
 D = TypeVar("D", bound=DraftWriter)
 
 
 async def write_draft(brief: Brief, summariser: Summariser, begin: Callable[[], D]) -> D:
-    """Return the draft that `begin` begins, finished: one request on the warm prefix, or the span in parts, oldest first.
+    """Write a draft with one request on the warm prefix, or with the span in parts, oldest first.
+
+    `begin` makes an empty draft for each try.
 
     Raises:
-        DraftRefused: A reply says nothing that can be used.
-        NotAsked: There is nothing to tell, in more parts than are ever asked for, or the model takes too little to be told one;
-            or it would read more than it may.
-        ModelError: The model could not be asked.
+        DraftRefused: A reply is unusable.
+        NotAsked: The span is empty, needs too many parts or costs more than the budget, or the model's window is too small.
+        ModelError: The request failed.
     """
     room = _compute_room(summariser.window_tokens)
     draft = begin()
@@ -100,12 +101,12 @@ async def write_draft(brief: Brief, summariser: Summariser, begin: Callable[[], 
     try:
         return await _write_in_parts(brief, summariser, begin(), room=room, sent=sent)
     except ModelOverflow as overflow:
-        # What was refused may be far smaller than what was thought to fit.
+        # The refused request may be far smaller than the estimate of the room.
         return await _write_in_parts(brief, summariser, begin(), room=_choose_smaller_size(overflow, sent[-1]), sent=sent)
 
 
 async def _write_in_parts(brief: Brief, summariser: Summariser, draft: D, *, room: int, sent: list[int]) -> D:
-    """Tell the span in parts that fit `room`; the size of each request is added to `sent` before it goes out."""
+    """Send the span in parts that fit `room`; add the size of each request to `sent` before sending it."""
     span = select_settled(brief.window_for(summariser))
     untold = {EntryKind.START} if draft.tells_state else {EntryKind.START, EntryKind.STATE}
     told = split_passages([seen for seen in span if seen.entry.kind not in untold])
@@ -114,7 +115,7 @@ async def _write_in_parts(brief: Brief, summariser: Summariser, draft: D, *, roo
         raise NotAsked("model_too_small")
     parts = chunk_passages(told, budget_tokens=budget)
     if not parts:
-        # A draft of nothing would stand in place of whatever was drafted before.
+        # An empty draft would replace the one before.
         raise NotAsked("nothing_to_tell")
     if len(parts) > PARTS_ASKED:
         raise NotAsked("too_many_parts")
@@ -136,19 +137,19 @@ async def _ask(summariser: Summariser, request: Request, draft: DraftWriter) -> 
 
 
 def build_warm_request(brief: Brief, summariser: Summariser, own: Request, instruction: str) -> Request:
-    """Return the thread's own request with the instruction behind its history: what a turn would send, and one message more.
+    """Return the thread's own request with the instruction as one more message after its history.
 
-    What is pending (a message not yet answered, a call not yet closed) is not shown: it is not what is compacted.
+    Pending items (a message without a reply, an open call) are left out: they are not compacted.
     """
     settled = [seen.entry.item for seen in select_settled(brief.window_for(summariser))]
-    # A provider that compacts by itself while it drafts would draft from what it left.
+    # Without this field the provider does not compact the history before it drafts.
     fields = {name: raw for name, raw in own.fields.items() if name != "context_management"}
     items = brief.dialect.arrange([*settled, brief.dialect.make_user_message(instruction)])
     return brief.dialect.calls.forbid_tools(Request(fields=fields, head=own.head, items=tuple(items)))
 
 
 def select_settled(window: Sequence[Position]) -> list[Position]:
-    """Return a window without what is pending at its end: input nobody answered, and calls nobody closed."""
+    """Return a window without the pending items at its end: input without a reply, and open calls."""
     views = [seen.view for seen in window]
     end = len(window)
     while end and not _is_answer(window[end - 1]):
@@ -162,13 +163,13 @@ def select_settled(window: Sequence[Position]) -> list[Position]:
 
 
 def estimate_request(request: Request) -> int:
-    """Return what a request is estimated at."""
+    """Return the estimated tokens of a request."""
     beside = sum(len(raw) for name, raw in request.fields.items() if name not in HISTORY_FIELDS)
     return estimate_bytes(beside) + sum(estimate_item(item.raw) for item in (*request.head, *request.items))
 
 
 def _is_answer(seen: Position) -> bool:
-    """Whether an item settles what came before it: something of the model's, a tool's output, or the state of a compaction."""
+    """Whether an item settles the items before it: a model's item, a tool's output, or the session state."""
     return seen.view.kind is not ItemKind.MESSAGE or seen.view.role is Role.ASSISTANT or seen.entry.kind is EntryKind.STATE
 
 
@@ -177,6 +178,6 @@ def _compute_room(window_tokens: int) -> int:
 
 
 def _choose_smaller_size(overflow: ModelOverflow, refused_tokens: int) -> int:
-    """Return what to send after an overflow: what the provider said it takes, if that is less than it refused, else half."""
-    said = _compute_room(overflow.limit_tokens) if overflow.limit_tokens else refused_tokens
-    return said if said < refused_tokens else refused_tokens * AFTER_OVERFLOW_PERCENT // 100
+    """Return the room after an overflow: the provider's limit if that is smaller than the refused request, else half of it."""
+    room = _compute_room(overflow.limit_tokens) if overflow.limit_tokens else refused_tokens
+    return room if room < refused_tokens else refused_tokens * AFTER_OVERFLOW_PERCENT // 100

@@ -1,4 +1,4 @@
-"""Tries strategies in order until one gives a usable draft."""
+"""Tries strategies in order until one gives a usable draft, within a deadline and past strategies that keep failing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from threadkeep.threads.backend import Clock
 class Deadline:
     """The moment at which a compaction stops waiting for a model and goes on without one.
 
-    There is none at first. Once set it can only come earlier.
+    Unset at first. Once set, it can only move earlier.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ class Deadline:
         self._timer: asyncio.Timeout | None = None
 
     def set(self, *, seconds: float) -> None:
-        """Leave a draft so many seconds from now on, unless it has fewer already."""
+        """Set the deadline `seconds` from now, unless it is earlier already."""
         self._bring_forward(asyncio.get_running_loop().time() + seconds)
 
     def follow(self, other: Deadline) -> None:
-        """Take over another deadline, if that is earlier."""
+        """Take the time of another deadline if it is earlier."""
         if other._at is not None:
             self._bring_forward(other._at)
 
@@ -47,7 +47,7 @@ class Deadline:
         """Run a draft until the deadline, and for `timeout_s` at most.
 
         Raises:
-            TimeoutError: It was not there by then.
+            TimeoutError: The draft took longer.
         """
         until = asyncio.get_running_loop().time() + timeout_s
         async with asyncio.timeout_at(until if self._at is None else min(until, self._at)) as timer:
@@ -73,16 +73,16 @@ REMEMBERED = 1_024
 
 @dataclass(slots=True)
 class VainAttempts:
-    """What was tried in vain, and with how large a window; the oldest is forgotten first."""
+    """Compactions that gained nothing, with the size of their window; the oldest is dropped first."""
 
     _tokens: dict[Hashable, int] = field(default_factory=dict)
 
     def holds(self, tried: Hashable, *, tokens: int) -> bool:
-        """Whether this was tried with a window of about this size, and gained nothing."""
+        """Whether `tried` gained nothing from a window of about this size."""
         return tokens * 100 < self._tokens.get(tried, 0) * (100 + GROWTH_PERCENT)
 
     def found(self, tried: Hashable, *, tokens: int) -> None:
-        """Take note that this gains nothing from a window of this size."""
+        """Record that `tried` gains nothing from a window of this size."""
         self._tokens.pop(tried, None)
         self._tokens[tried] = tokens
         while len(self._tokens) > REMEMBERED:
@@ -94,25 +94,24 @@ class VainAttempts:
 
 log = logging.getLogger(__name__)
 
-# Gives a summariser whose every question and answer the meter counts.
+# Makes a summariser whose requests and replies the meter counts.
 Speak = Callable[[Meter], Summariser]
 
 TAKEN = "taken"
-# What no contract foresees: a model, or the reading of its answer, raised something else.
+# A model, or the parsing of its reply, raised an error outside its contract.
 UNFORESEEN = "unforeseen"
-# Somebody cancelled it. That says nothing about the strategy, and no checkpoint ever holds it.
+# The compaction was cancelled. This does not count against the strategy, and no checkpoint records it.
 BROKEN_OFF = "broken_off"
-# After so many failures in a row a strategy is left out for a while: a compaction must not wait for a provider that is down.
+# After so many failures in a row a strategy rests: a compaction must not wait for a provider that is down.
 FAILURES_IN_A_ROW = 3
 REST_MS = 300_000
 
 
 @dataclass(slots=True)
 class Breaker:
-    """Which strategies, with which model, failed too often lately to be tried again now; and what gained nothing.
+    """The pairs of strategy and model that rest after repeated failures, and the compactions that gained nothing.
 
-    A model fails that cannot be asked, does not answer in time, or answers with no draft. What becomes of a draft, and what no
-    model was asked, says nothing about it.
+    A failure is a model error, a timeout or a reply that is no draft. The later fate of a draft does not count.
     """
 
     futility: VainAttempts = field(default_factory=VainAttempts)
@@ -120,7 +119,7 @@ class Breaker:
     _resting: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def is_open(self, strategy: str, model: str, *, now_ms: int) -> bool:
-        """Whether to leave a strategy out; after its rest it gets one more chance."""
+        """Whether to skip a strategy; after its rest it gets one more try."""
         return now_ms < self._resting.get((strategy, model), 0)
 
     def failed(self, strategy: str, model: str, *, now_ms: int) -> None:
@@ -134,13 +133,13 @@ class Breaker:
         self._resting.pop((strategy, model), None)
 
     def rehearsal(self) -> Breaker:
-        """Return one that knows what this one does, and whose findings are its own."""
+        """Return an independent copy for a dry run."""
         return Breaker(futility=self.futility.copied(), _failed=dict(self._failed), _resting=dict(self._resting))
 
 
 @dataclass(slots=True, kw_only=True)
 class AttemptLog:
-    """What was tried so far, in order; whoever listens is told of each as it ends."""
+    """The attempts so far, in order; `heard` is called with each as it ends."""
 
     heard: Callable[[Attempt], None]
     attempts: list[Attempt] = field(default_factory=list)
@@ -161,15 +160,13 @@ async def draft_with_fallbacks(
     timeout_s: float,
     deadline: Deadline,
 ) -> Outcome:
-    """Return the outcome of the first strategy of `strategies` that comes to one.
+    """Return the outcome of the first strategy that succeeds. After the deadline no model is asked.
 
-    Once the deadline has passed no model is waited for.
-
-    Every attempt is added to `tried` as it ends, however it does: what was paid for is known where nothing comes of it, too.
-    Where a draft gained nothing from about this window before, no model is asked again unless the last would gain something now.
+    Every attempt is added to `tried` as it ends, so that failed ones are billed too. If a draft gained nothing from a window of
+    about this size before, a model is asked again only if the strategy without a model would gain something now.
 
     Raises:
-        NothingToCompact, BrokenWindow: The last of them does not either.
+        NothingToCompact, BrokenWindow: The last strategy fails too.
     """
     thread_id, tokens = proposal.brief.thread_id, proposal.tokens_before
     if len(strategies) > 1 and not await asyncio.to_thread(has_something_to_replace, proposal):
@@ -194,10 +191,10 @@ async def draft_with_fallbacks(
 async def conclude_without_model(
     draft: Draft, proposal: Proposal, tried: AttemptLog, *, clock: Clock, model: str | None = None
 ) -> Outcome:
-    """Return what a draft comes to that nobody was asked for; `model` is whose provider wrote it, if one did.
+    """Return the outcome of a draft that needs no request; `model` names the model whose provider wrote it, if one did.
 
     Raises:
-        NothingToCompact, BrokenWindow: It comes to nothing.
+        NothingToCompact, BrokenWindow: The draft gives no usable checkpoint.
     """
     started = clock.now_ms()
     taken = Attempt(strategy=draft.strategy, outcome=TAKEN, model=model)
@@ -213,7 +210,7 @@ async def conclude_without_model(
 
 
 def _add_duration(outcome: Outcome, *, took_ms: int) -> Outcome:
-    """Return an outcome whose last attempt says how long it took: without a model, that is known only afterwards."""
+    """Return the outcome with the duration of its last attempt, which is known only afterwards."""
     checkpoint = outcome.checkpoint
     attempts = [*checkpoint.attempts[:-1], msgspec.structs.replace(checkpoint.attempts[-1], took_ms=took_ms)]
     figures = {**checkpoint.figures, "took_ms": sum(attempt.took_ms for attempt in attempts)}
@@ -231,7 +228,7 @@ async def _try_model(
     timeout_s: float,
     deadline: Deadline,
 ) -> Outcome | None:
-    """Try one strategy that asks a model; return what it came to, if it did."""
+    """Try one strategy that asks a model; return None if it fails."""
     if speak is None:
         tried.add(Attempt(strategy=name, outcome="no_model"))
         return None
@@ -259,12 +256,12 @@ async def _try_model(
         became = _get_failure_code(failure)
         breaker.failed(name, summariser.name, now_ms=clock.now_ms())
     except AssertionError:
-        # What must hold and does not is a defect of ours, and is told as one.
+        # A failed assertion is a defect of threadkeep, so it propagates.
         raise
     except Exception as failure:  # a model that breaks its contract must cost no turn; it is on record and logged
         became = UNFORESEEN
         breaker.failed(name, summariser.name, now_ms=clock.now_ms())
-        # What it says of itself may quote the conversation.
+        # The error text may quote the conversation.
         log.warning("drafting thread %s by %s broke: %s", proposal.brief.thread_id, name, type(failure).__name__)
         log.debug("how it broke", exc_info=failure)
     else:

@@ -1,6 +1,6 @@
 """The hand-off strategy, compatible with Codex: a summary for the next model, and Codex' order of the new window.
 
-The window holds host context, the user's messages, the summary, and the message nobody has answered yet.
+The window holds host context, the user's messages, the summary, and the message without a reply.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUMMARY_OPENING = f"{STATE_OPENING} What follows is the summary of it that was l
 def select_quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quote]:
     """Return the user's messages in front of the summary, oldest first: the newest that fit, and one more shortened.
 
-    What the thread is working on, a person's request or an agent's task, is among them whatever it takes.
+    The current request, or an agent's task, is always among them.
     """
     asked = [*((plan.request,) if plan.request else ()), *(quote.seen for quote in plan.quoted if quote.seen is not None)]
     standing = {id(seen) for seen in asked}
@@ -56,22 +56,22 @@ def select_quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quote]:
 
 
 def render_summary(summary: str, ledger: Ledger, *, quoted: Sequence[Quote]) -> str:
-    """Return the summary message: the summary, and what the ledger holds that the messages in front do not say."""
+    """Return the summary message: the summary, and the ledger's entries that the quoted messages do not hold."""
     whole = {quote.source for quote in quoted if quote.text is None}
     said = {entry.id for entry in ledger.entries if entry.speaker is Speaker.USER and _is_in(entry.sources, whole)}
     shown = replace(ledger, in_view=ledger.in_view | said)
-    # The block closes the message even where it says nothing: what comes after its end is a person's again.
+    # The block ends the message even if it is empty, to separate it from a person's text.
     return f"{SUMMARY_OPENING}\n\n{summary}\n\n{render_state(shown).removeprefix(STATE_OPENING).lstrip()}"
 
 
 def lay_out_handoff(
     plan: Plan, *, quoted: Sequence[Quote], summary: StateEntry, dialect: Dialect, mid_turn: bool
 ) -> list[LayoutEntry]:
-    """Return what stands before the cut, in the order of a hand-off.
+    """Return the layout before the cut, in the order of a hand-off.
 
-    In the middle of a turn host context stands directly before the newest message of the user; otherwise it comes first. What
-    nobody has answered yet, and whatever is under way, comes after the summary. So do instructions within the history, which not
-    every provider takes before a user's message; in the middle of a turn the Responses API does, and there they are context too.
+    In the middle of a turn host context stands directly before the newest message of the user; otherwise it comes first. Pending
+    items come after the summary. So do instructions within the history, which not every provider takes before a user's message;
+    in the middle of a turn the Responses API takes them, so they stand with the context there.
     """
     systems = [keep_entry(seen) for seen in plan.context if seen.view.role is Role.SYSTEM]
     context = [keep_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM]
@@ -100,9 +100,9 @@ def _is_in(sources: tuple[Pointer, ...], messages: set[Pointer]) -> bool:
 
 NAME = "handoff"
 SUMMARY_TOKENS = 2_500
-# A summary several times what was asked for is no summary.
+# A longer text is no summary.
 MOST_SUMMARY_TOKENS = 12_000
-# What a model says before it calls a tool, or in a block it leaves empty, is shorter than any summary of a session.
+# Text before a tool call, or around an empty block, is shorter than any summary of a session.
 REAL_SUMMARY_TOKENS = 200
 
 
@@ -110,15 +110,15 @@ async def draft(brief: Brief, summariser: Summariser) -> Draft:
     """Return the model's summary of the span.
 
     Raises:
-        DraftRefused: It gave none.
-        ModelError: It could not be asked.
+        DraftRefused: The reply is no summary.
+        ModelError: The request failed.
     """
     written = await write_draft(brief, summariser, lambda: _SummaryDraft(brief))
     return Draft(strategy=NAME, summary=written.summary)
 
 
 class _SummaryDraft:
-    """A summary being written; each part of a long span extends the one before."""
+    """A summary that each part of a long span extends."""
 
     tells_state = True
     most_tokens = MOST_SUMMARY_TOKENS
@@ -133,23 +133,23 @@ class _SummaryDraft:
 
     def instruction(self) -> str:
         target = choose_answer_tokens(self._brief.plan.tokens_before, most=SUMMARY_TOKENS)
-        asked = write_handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=target)
+        instruction = write_handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=target)
         if not self.summary:
-            return asked
-        return f"The summary of what came before:\n{self.summary}\n\nExtend it; drop nothing that still holds.\n\n{asked}"
+            return instruction
+        return f"The summary of what came before:\n{self.summary}\n\nExtend it; drop nothing that still holds.\n\n{instruction}"
 
     def is_draft(self, text: str) -> bool:
         return estimate_text(text) >= REAL_SUMMARY_TOKENS
 
     def take(self, text: str) -> None:
-        told = strip_prefix(text)
-        if not told or (TAG in told and not self.is_draft(told) and not parse_state(told).sections):
+        summary = strip_prefix(text)
+        if not summary or (TAG in summary and not self.is_draft(summary) and not parse_state(summary).sections):
             raise DraftRefused("empty")
-        self.summary = mask_secrets(untag(told))
+        self.summary = mask_secrets(untag(summary))
 
 
 def strip_prefix(text: str) -> str:
-    """Return a summary without the lines that introduce one, ours or another tool's: it gets ours, once."""
+    """Return a summary without introductory lines, ours or another tool's; ours is added later."""
     while (opening := next((each for each in (STATE_OPENING, *SUMMARY_OPENINGS) if text.startswith(each)), None)) is not None:
         text = text[_find_introduction_end(text, after=len(opening.rstrip(":"))) :].strip()
     return text

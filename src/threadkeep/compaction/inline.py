@@ -1,7 +1,7 @@
-"""What a provider compacted by itself in the middle of an answer, as `context_management` has it do.
+"""Compactions that a provider writes by itself within a reply, under `context_management`.
 
-Such an item stands for everything before it, and its provider reads nothing that is in front of it: left among what stays, it
-would hide the state. So every compaction takes it out of the window; `remote` puts the newest one first.
+Such an item replaces everything before it, and its provider ignores the items in front of it: in the frontier it would hide the
+state. So every compaction removes it from the window; `remote` puts the newest one first.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from threadkeep.items import Item
 from threadkeep.threads import EntryKind, History, Pointer, WindowEntry
 from threadkeep.tokens import estimate_item
 
-# How providers call what they write for themselves: an item of its own, or a block of an answer.
+# The types of such items and blocks.
 COMPACTIONS: Final = frozenset({"compaction", "context_compaction", "compaction_summary"})
 SIGN: Final = b"compaction"
-# A block without any of these says that the provider tried and failed: it stands for nothing.
+# A block without any of these fields is a failed compaction.
 HOLDING: Final = ("content", "encrypted_content", "summary")
 NOTHING: Final = b"null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parted:
-    """An item taken apart: what its provider compacted, and what else it holds."""
+    """The two parts of an item: its provider's compaction, and the rest."""
 
     written: Item | None
     rest: Item | None
@@ -33,7 +33,7 @@ class Parted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCompaction:
-    """What a provider compacted by itself, and the record it stands in."""
+    """A provider's own compaction and its record."""
 
     item: Item
     place: Pointer
@@ -41,14 +41,14 @@ class ProviderCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenOut:
-    """A window without what providers compacted in it, and the newest of that; None where there is none."""
+    """A window without providers' compactions, and the newest of these; None if there is none."""
 
     history: History
     written: ProviderCompaction | None = None
 
 
 def split_inline(item: Item) -> Parted:
-    """Return an item taken apart, every block with its exact bytes; one without a compaction is all rest."""
+    """Split an item into compaction and rest, every block with its exact bytes."""
     fields = split_object(item.raw) if SIGN in item.raw else None
     if fields is None:
         return Parted(written=None, rest=item)
@@ -68,12 +68,12 @@ def split_inline(item: Item) -> Parted:
 
 
 def holds_compaction(history: History) -> bool:
-    """Whether a provider compacted within an answer that the window still holds as it came."""
+    """Whether the window holds a reply with a provider's own compaction."""
     return any(_has_record(entry) and split_inline(entry.item).written is not None for entry in history.entries)
 
 
 def take_out(history: History) -> TakenOut:
-    """Return a window without what providers compacted in it; the very same one where there is nothing of the kind."""
+    """Return a window without providers' compactions; the same window if it has none."""
     if not holds_compaction(history):
         return TakenOut(history=history)
     written: ProviderCompaction | None = None

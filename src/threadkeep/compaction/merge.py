@@ -1,7 +1,7 @@
-"""From records and drafts to the next ledger, in code.
+"""Computes the next ledger from records and drafts.
 
-`merge_observed` puts what people said and what the journal knows into the ledger; `apply` carries out what a draft asks for.
-Nothing a user said leaves unless an operation names it and quotes a later message of theirs; even then it only moves to Inactive
+`merge_observed` puts people's messages and the journal into the ledger; `apply` applies the operations of a draft. A user's
+entry leaves Active Memory only by an operation that names it and quotes a later message of the user; it then moves to Inactive
 Changes.
 """
 
@@ -21,7 +21,7 @@ from threadkeep.threads import Pointer, parse_pointer
 SOURCES_KEPT = 6
 # A shorter quotation could stand in any message.
 LEAST_QUOTE_CHARS = 8
-# Of what a model took back of its own, so much stays under Inactive Changes. What a user said stays there for good.
+# The most retired entries of the model under Inactive Changes. A user's retired entries stay for good.
 OWN_RETIRED_KEPT = 20
 ASKED = "asked: "
 SO_FAR = "done so far: "
@@ -29,7 +29,7 @@ FOCUS = "the user asked to keep in focus: "
 
 
 def merge_observed(ledger: Ledger, items: Sequence[ObservedItem], *, focus: str | None = None) -> Ledger:
-    """Return the ledger with what these items of a window say; what it knows already is passed over."""
+    """Return the ledger with the messages and facts of a window's items; known ones are skipped."""
     upto, age = ledger.journal.upto, ledger.age
     journal = advance(ledger.journal, items)
     said = {entry.id: entry for entry in ledger.entries if entry.pinned or entry.speaker in (Speaker.USER, Speaker.MODEL)}
@@ -45,7 +45,7 @@ def merge_observed(ledger: Ledger, items: Sequence[ObservedItem], *, focus: str 
         text = shorten(seen.view.said)
         again = said.pop(known.get(_normalise_space(text), ""), None)
         if again is not None:
-            # It stands where it was said last: the later one decides.
+            # A repeated message moves to its last place: the later message decides.
             sources = tuple(dict.fromkeys((*again.sources, seen.source)))[-SOURCES_KEPT:]
             said[again.id] = replace(again, text=text, sources=sources)
             continue
@@ -62,10 +62,10 @@ def merge_observed(ledger: Ledger, items: Sequence[ObservedItem], *, focus: str 
 
 
 def apply(ledger: Ledger, operations: Iterable[Operation], *, spoken: Mapping[Pointer, str]) -> Ledger:
-    """Return the ledger after a draft's operations. `spoken` holds every message of a person that the compaction can see."""
+    """Return the ledger after a draft's operations. `spoken` holds every message of a person in the compaction's input."""
     entries = {entry.id: entry for entry in ledger.entries}
     number = ledger.next_number
-    # What a draft says about its own older entries comes first: what it adds is not for it to take away again.
+    # Changes to older entries come first, so that a draft cannot remove its own additions.
     for operation in sorted(operations, key=lambda each: not isinstance(each, Update | Redraft)):
         match operation:
             case Add():
@@ -100,12 +100,12 @@ def apply(ledger: Ledger, operations: Iterable[Operation], *, spoken: Mapping[Po
 
 
 def normalise_text(text: str) -> str:
-    """Return the words and numbers of a text alone: what a quotation shares with what it quotes, whatever signs it lost."""
+    """Return only the words and numbers of a text, to compare a quotation with its source."""
     return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
 
 
 def _retire(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Pointer, str]) -> LedgerEntry | None:
-    """Return an entry as retired by an operation; None where the operation may not do that."""
+    """Return the retired entry; None if the operation may not retire it."""
     if entry is None or entry.pinned or entry.section not in BINDING or not operation.quote.strip():
         return None
     claim = Claim(text=" ".join(operation.quote.split()), source=operation.by)
@@ -126,7 +126,7 @@ def _retire(entry: LedgerEntry | None, operation: Retire, spoken: Mapping[Pointe
 
 
 def _is_later(by: Pointer, entry: LedgerEntry, spoken: Mapping[Pointer, str]) -> bool:
-    """Whether a message was said after an entry. A thread that continues another counts anew: the order in `spoken` decides."""
+    """Whether a message is later than an entry. Across threads, whose ordinals differ, the order in `spoken` decides."""
     last = entry.sources[-1] if entry.sources else by
     if last.thread_id != by.thread_id and last in spoken and by in spoken:
         order = list(spoken)
@@ -136,13 +136,13 @@ def _is_later(by: Pointer, entry: LedgerEntry, spoken: Mapping[Pointer, str]) ->
 
 
 def _is_one_statement(text: str) -> bool:
-    """Whether a message says one thing. One that says several stays whole: code cannot tell which of them gave way."""
+    """Whether a message is one statement. Code cannot tell which of several statements was retired."""
     flat = text.strip()
     return len(flat) <= 300 and "\n" not in flat and not any(f"{end} " in flat for end in ".!?;。！？；")
 
 
 def _find_goals(entries: Iterable[LedgerEntry], journal: Journal) -> list[LedgerEntry]:
-    """Return what the session is for: its first request, and the one that set the work under way where that is another."""
+    """Return the entries of the session's first request, and of the request that began the work if that is another."""
     goals = {journal.first, journal.began}
     return [entry for entry in entries if _can_be_said_again(entry) and any(str(source) in goals for source in entry.sources)]
 
@@ -156,7 +156,7 @@ def _normalise_space(text: str) -> str:
 
 
 def _skip_pinned(computed: Iterable[LedgerEntry], said: Mapping[str, LedgerEntry]) -> Iterator[LedgerEntry]:
-    """Yield computed entries that no pin holds already; none takes the id of one that a pin holds."""
+    """Yield computed entries without those that are pinned already; none takes the id of another entry."""
     pinned = {entry.text for entry in said.values() if entry.pinned}
     for entry in computed:
         if entry.text in pinned:
@@ -168,13 +168,13 @@ def _skip_pinned(computed: Iterable[LedgerEntry], said: Mapping[str, LedgerEntry
 
 
 def compute_entries(journal: Journal, *, age: int, focus: str | None = None) -> list[LedgerEntry]:
-    """Return the entries that code makes from the journal, section by section, in the order a state tells them."""
+    """Return the entries that code computes from the journal, in the order of the state."""
     facts = render_facts(journal.facts)
     turns = [turn for turn in journal.turns if turn.earlier or turn.answer or turn.work]
     running = journal.turns[-1] if journal.turns and journal.turns[-1].answered is None else None
     told = [Line(text=_tell_turn(turn, is_running=turn is running), source=parse_pointer(turn.source)) for turn in turns]
     answers = [answer for turn in turns for answer in (turn.earlier, turn.answer)]
-    # What a turn's answer tells is not told twice.
+    # Findings that an answer already contains are left out.
     findings = [finding for finding in journal.findings if not any(finding.text in answer for answer in answers)]
     found = [Line(text=finding.text, source=parse_pointer(finding.source)) for finding in findings]
     work = (*told, *facts.todos, *facts.failure, *facts.open_calls)
@@ -189,14 +189,14 @@ def compute_entries(journal: Journal, *, age: int, focus: str | None = None) -> 
 
 
 def _group_by_folder(changed: Sequence[Line]) -> Iterator[Line]:
-    """Yield what was done to files, a line for each folder and kind of change, the newest last."""
+    """Yield the file changes, a line for each folder and kind of change, the newest last."""
     places: dict[tuple[str, str], list[Line]] = {}
     for line in changed:
         done, _, path = line.text.partition(" ")
         folder, slash, _ = path.rpartition("/")
         key = (done, f"{folder}{slash}")
         places.setdefault(key, []).append(line)
-        # The folder that was worked in last is told last.
+        # The folder of the last change comes last.
         places[key] = places.pop(key)
     for (done, folder), lines in places.items():
         if len(lines) == 1:
@@ -211,7 +211,7 @@ def _build_entry(name: str, text: str, *, age: int) -> LedgerEntry:
 
 
 def _tell_turn(turn: Turn, *, is_running: bool) -> str:
-    """Return a turn on one line. A running request stands whole in the window: only its work is told."""
+    """Return a turn on one line. Of a running turn only the work: the window holds its request."""
     answers = [answer for answer in (turn.earlier, turn.answer) if answer]
     if is_running and not answers:
         return f"{SO_FAR}{' — '.join(turn.work)}"

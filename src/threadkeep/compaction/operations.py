@@ -1,4 +1,4 @@
-"""What a draft may do to the ledger. Whatever it does not mention is retained."""
+"""The operations of a draft on the ledger. Entries without an operation stay."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threadkeep.compaction.ledger import Section
 from threadkeep.threads import Pointer
 
-# How a line that a model wrote is told from a user's words wherever it is shown; what reads replies takes it off again.
+# The prefix of a model's line wherever it is shown, to tell it from a user's; parsing a reply removes it.
 FROM_A_MODEL = "from a summary, not from the user: "
 
 
@@ -22,7 +22,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retire:
-    """The entry `entry_id` gave way to `quote`, said at `by`. Of a user's entry code checks that the user said so there."""
+    """Retire the entry `entry_id` for `quote` in the record `by`. For a user's entry, code checks the quotation."""
 
     entry_id: str
     by: Pointer
@@ -31,7 +31,7 @@ class Retire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """The model's own entry `entry_id` now reads `text`; of anyone else's it changes nothing."""
+    """Change the text of the model's own entry `entry_id`; other entries do not change."""
 
     entry_id: str
     text: str
@@ -40,7 +40,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redraft:
-    """Of the model's own entries in a section that does not bind, only `kept` stay."""
+    """Remove the model's own entries in a section that does not bind, except `kept`."""
 
     section: Section
     kept: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Pins and notes: what a person says about the session state, each as one small record beside the history."""
+"""Pins and notes on the session state, each as one small record beside the history."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def _set_pinned(backend: Backend, thread_id: str, entry_id: str, *, pinned
 
 
 def _suggest_ids(ledger: Ledger, wanted: str) -> tuple[str, ...]:
-    """Return ids somebody may have meant: the numbers around, or names that look alike; the newest where none does."""
+    """Return similar ids for an error: near numbers, else similar names, else the newest ids."""
     ids = [entry.id for entry in ledger.entries]
     numbers = [each for each in ids if each.isdecimal()]
     if wanted.isascii() and wanted.isdecimal() and len(wanted) < LONGEST_NUMBER and numbers:
@@ -99,7 +99,7 @@ async def _load_ledger(backend: Backend, path: LivePath) -> Ledger:
 
 
 async def _append_remark(backend: Backend, thread_id: str, path: LivePath, body: RemarkBody, *, tokens: int = 0) -> int:
-    """Append a remark on the state that a path has, and return its ordinal. Durable when it returns."""
+    """Append a remark on the state of a path and return its ordinal. Durable when it returns."""
     raw = backend.redact(encode_body(body)) if backend.redact and isinstance(body, SaidBody) else encode_body(body)
     target = path.checkpoint.ordinal if path.checkpoint else 0
     return await append_beside(backend, thread_id, RecordKind.NOTE, raw, tokens=tokens, target=target)

@@ -1,8 +1,7 @@
-"""What people remarked since the last checkpoint, folded into its ledger.
+"""Applies pins and notes since the last checkpoint to its ledger.
 
-A note is a user's statement, made beside the conversation: it binds, and stands in the state as it was written. A pinned entry is
-left alone by every draft and every budget. Only remarks pin: no operation of a draft can. What an agent notes for itself is a
-model's statement, and is treated like one.
+A note is a user's statement beside the conversation: it binds, and the state shows it as written. No draft and no budget changes
+a pinned entry. Only remarks pin entries; operations of a draft cannot. An agent's note is a model's statement.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from threadkeep.threads import PinBody, Remark, SaidBody, UnpinBody
 
 
 def apply_remarks(ledger: Ledger, remarks: Sequence[Remark]) -> Ledger:
-    """Return the ledger with what people remarked, in the order they did. The same remarks always give the same ids."""
+    """Return the ledger with the remarks applied in order. The same remarks always give the same ids."""
     return reduce(_apply_remark, remarks, ledger)
 
 
 def get_words(entry: LedgerEntry) -> str:
-    """Return the digest by which a pin knows what it is about, whatever number that has in another ledger."""
+    """Return the digest by which a pin finds its entry, whatever its number in another ledger."""
     return format_digest(digest_body(entry.text.encode("utf-8", "surrogatepass")))
 
 
@@ -64,7 +63,7 @@ def _pin(ledger: Ledger, remark: Remark, body: PinBody) -> Ledger:
     found = _find_entry(ledger, body)
     if found is not None:
         return ledger.with_entry(replace(found, pinned=True))
-    # The checkpoint it was seen in no longer counts: what a person asked to keep outlasts that.
+    # The checkpoint with this entry was undone; a pinned entry outlasts it.
     seen = load_ledger(bytes(remark.seen.state)).find(body.entry) if remark.seen else None
     if seen is None or get_words(seen) != body.words:
         return ledger
@@ -72,7 +71,7 @@ def _pin(ledger: Ledger, remark: Remark, body: PinBody) -> Ledger:
 
 
 def _find_entry(ledger: Ledger, body: PinBody | UnpinBody) -> LedgerEntry | None:
-    """Return the entry that says what was meant, the one of that number first; none where nothing says so any more."""
+    """Return the entry with the pinned words, the one with the same number first; None if there is none."""
     alike = [entry for entry in ledger.entries if get_words(entry) == body.words]
     return next((entry for entry in alike if entry.id == body.entry), alike[-1] if alike else None)
 

@@ -1,7 +1,6 @@
-"""The remote strategy: the provider compacts by itself, and a readable state stands beside what only it can read.
+"""The remote strategy: the provider compacts by itself, and the window holds its item and a readable state.
 
-What the provider wrote is bound to it and to the account it was asked with; on any other it is left out of the window, and the
-state beside it carries the thread on.
+Only the provider and the account of the request can read the item; requests to others get the state alone.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ NAME = "remote"
 
 
 def find_adopted(written: Item, *, issuer: str) -> Draft:
-    """Return the draft that a provider wrote without being asked, in an answer to `issuer`; see `inline`."""
+    """Return the draft that a provider wrote by itself in a reply to `issuer`; see `inline`."""
     return Draft(strategy=NAME, literals=(written,), issuer=issuer)
 
 
 async def draft(brief: Brief, summariser: Summariser) -> Draft:
-    """Return what the provider put in place of the settled part of the window.
+    """Return the provider's replacement for the settled part of the window.
 
     Raises:
-        NotAsked: The provider cannot, or has nothing to compact that it could take.
-        DraftRefused: It gave nothing of its own.
-        ModelError: It could not be asked.
+        NotAsked: The provider cannot compact, or the settled part is empty or too large.
+        DraftRefused: The reply holds no compaction.
+        ModelError: The request failed.
     """
     if summariser.compact is None or summariser.dialect.name != brief.dialect.name:
         raise NotAsked("not_offered")
@@ -41,7 +40,7 @@ async def draft(brief: Brief, summariser: Summariser) -> Draft:
     if not summariser.may_read(size):
         raise NotAsked(OVER_BUDGET)
     made = await summariser.compact(request)
-    # Whatever was said or echoed beside the compaction, the thread has or needs not.
+    # Other items of the reply are not needed.
     literals = tuple(written for item in made.items if (written := split_inline(item).written) is not None)
     if not literals:
         raise DraftRefused("empty")

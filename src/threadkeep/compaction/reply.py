@@ -1,7 +1,7 @@
-"""A model's answer, read as entries under the five headings of the contract.
+"""Parses a model's answer as entries under the five headings of the contract.
 
 A bullet is `verb | [ids] text (#records) → claim`; everything but the text may be missing. Case and marks around headings and
-bullets do not count. Text under no heading says nothing. Any text gives a bounded value, in time that grows with its length.
+bullets do not count. Text under no heading is ignored. Any text gives a bounded value, in time that grows with its length.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from threadkeep.compaction.state_text import HEADINGS, TAG
 
 
 class Verb(StrEnum):
-    """What a reply says became of an entry."""
+    """The operation of a reply on an entry."""
 
     RETAIN = "retain"
     UPDATE = "update"
@@ -29,9 +29,9 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedEntry:
-    """One bullet: what became of which entries, its words, the ordinals it names, and the words on the other side of an arrow.
+    """One bullet: verb, ids, text, the ordinals it names, and the text after an arrow.
 
-    Of an entry that has a verb, `pointers` are all in its text; otherwise those that close it. Nothing says that the ids exist.
+    With a verb, `pointers` are all in the text; otherwise only those at its end. The ids may not exist.
     """
 
     verb: Verb | None = None
@@ -43,9 +43,9 @@ class ParsedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedState:
-    """The entries of each section that has any, none twice, and whether they stood in a state block.
+    """The distinct entries of each section, and whether they came from a state block.
 
-    `complete` says that the end is there: a closed block, or a section after Current Handoff. A torn reply replaces nothing.
+    `complete` means that the end is there: a closed block, or a section after Current Handoff. A torn reply replaces nothing.
     """
 
     sections: Mapping[Section, tuple[ParsedEntry, ...]]
@@ -53,7 +53,7 @@ class ParsedState:
     complete: bool = False
 
 
-# A ledger of a long thread may be copied whole; a reply that loops ends here, in its body, its entries, and each entry.
+# Limits for looping replies, large enough for a copy of a long thread's ledger.
 BODY_CHARS = 400_000
 ENTRIES_READ = 4_000
 RAW_CHARS = 4_000
@@ -114,7 +114,7 @@ _became = re.compile(r"\s*[→⇒]\s*")
 
 
 def parse_state(text: str) -> ParsedState:
-    """Return the entries of a reply: of the last whole block that has any, else a torn one, else of the text around them."""
+    """Return the entries of a reply: of the last closed block with entries, else of a torn one, else of the other text."""
     answer = strip_thinking(clean_text(text))
     blocks = _find_blocks(answer)
     for body, closed in blocks:
@@ -126,9 +126,9 @@ def parse_state(text: str) -> ParsedState:
 
 
 def _find_blocks(text: str) -> list[tuple[str, bool]]:
-    """Return the bodies of state blocks and whether each is closed: the one to believe first."""
+    """Return the bodies of state blocks and whether each is closed, the preferred one first."""
     found = list(STATE_TAG.finditer(text))
-    # A tag that a sentence or an entry mentions is none: an opening one begins its line, a closing one begins or ends it.
+    # A tag inside a sentence does not count: an opening tag begins its line, a closing one begins or ends it.
     begins = {tag: not _word.search(text[max(0, tag.start() - 40) : tag.start()].rpartition("\n")[2]) for tag in found}
     tags = [tag for tag in found if begins[tag] or (tag[1] and is_line_end(text, tag.end()))]
     blocks: list[tuple[str, bool]] = []
@@ -141,7 +141,7 @@ def _find_blocks(text: str) -> list[tuple[str, bool]]:
 
 
 def is_nothing(text: str) -> bool:
-    """Whether a bullet only says that there is nothing to say."""
+    """Whether a bullet only states that there is nothing."""
     words = " ".join(re.findall(r"[^\W_]+", text.casefold()))
     return words in _NOTHING or _left_out.fullmatch(text.strip()) is not None
 
@@ -153,7 +153,7 @@ def names_an_entry(raw: str) -> bool:
 
 
 def read_entry(raw: str) -> ParsedEntry | None:
-    """Return the entry that a bullet is; None where it says nothing."""
+    """Parse a bullet; return None if it states nothing."""
     whole = " ".join(raw[:RAW_CHARS].split())
     verb, ids, rest = _split_front(_checkbox.sub("", whole, count=1) if whole.startswith("[") else whole)
     rest = rest[marked.end() :] if (marked := _marked.match(rest)) else rest
@@ -164,10 +164,10 @@ def read_entry(raw: str) -> ParsedEntry | None:
 
 
 def _read_body(body: str, *, in_block: bool, closed: bool) -> ParsedState:
-    """Return the entries below a body's headings."""
+    """Parse the entries below the headings of a body."""
     lines = body[:BODY_CHARS].split("\n")
     found = [_heading.match(line) for line in lines]
-    # Content cannot open a section: where some headings are lines of their own, a bullet that begins like one is a bullet.
+    # If some headings are lines of their own, a bullet that begins like a heading is a bullet.
     own = [match if match and ("#" in match["dress"] or not _bulleted.match(match["dress"])) else None for match in found]
     headings = own if any(own) else found
     order = [_NAMES[match["name"].casefold()] for match in headings if match]
@@ -181,7 +181,7 @@ def _read_body(body: str, *, in_block: bool, closed: bool) -> ParsedState:
 
 
 def _iterate_entries(lines: Sequence[str], headings: Sequence[re.Match[str] | None]) -> Iterator[tuple[Section, str]]:
-    """Yield entries with the section they stand in. A wrapped line and a nested bullet belong to the entry before them."""
+    """Yield entries with their section. A wrapped line and a nested bullet belong to the entry before them."""
     section: Section | None = None
     held, level, indent, after_gap = "", 0, 0, True
     for line, heading in zip(lines, headings, strict=True):
@@ -203,7 +203,7 @@ def _iterate_entries(lines: Sequence[str], headings: Sequence[re.Match[str] | No
                 section, level = _NAMES[heading["name"].casefold()], heading["dress"].count("#") or UNMARKED_LEVEL
                 text = _closing_element.sub("", heading["rest"]).strip(" \t*_`")
             elif part and section and len(part[1]) <= level:
-                # A part of the model's own, beside the sections: it is something to hand over, and binds nothing.
+                # A heading of the model's own counts as handoff, which does not bind.
                 section = Section.HANDOFF
             held, indent = text[:RAW_CHARS] if heading or not begins else "", columns
             after_gap = not held
@@ -230,7 +230,7 @@ def _split_front(text: str) -> tuple[Verb | None, tuple[str, ...], str]:
 
 
 def _split_claim(entry: ParsedEntry) -> ParsedEntry:
-    """Return the entry with pointers and claim taken out of its text, as far as its verb says they are there."""
+    """Move the pointers and the claim, if its verb has one, out of the text of an entry."""
     text = entry.text
     if entry.verb is None or entry.verb is Verb.RETAIN:
         body, pointers = _split_closing_pointers(text)
@@ -258,7 +258,7 @@ def _find_ordinals(text: str) -> tuple[int, ...]:
 
 
 def _shorten_entry(text: str) -> str:
-    """Return text on one line, without emphasis around the whole of it, cut at what one entry may say."""
+    """Return text on one line, without emphasis around all of it, cut at `ENTRY_CHARS`."""
     flat = " ".join(text.split())
     flat = bare[2].strip() if (bare := _emphasis.fullmatch(flat)) else flat
     return flat if len(flat) <= ENTRY_CHARS else f"{flat[: ENTRY_CHARS - 1]}…"

@@ -1,4 +1,4 @@
-"""Whether what a model answered is a draft at all: what holds for every strategy that reads an answer."""
+"""Checks whether a model's answer can be a draft at all, for every strategy that reads answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFUSALS = (
     *("as an ai", "ich kann nicht", "es tut mir leid", "tut mir leid", "lo siento", "no puedo", "désolé", "je ne peux pas"),
     *("抱歉", "对不起", "我无法", "我不能", "申し訳", "すみません", "извините", "к сожалению, я не могу"),
 )
-# Line ends of every kind become one; characters nobody can see, or that turn a line round, go. A lone surrogate cannot be stored.
+# Line ends become "\n"; invisible and direction-changing characters go; a lone surrogate cannot be stored.
 _UNSEEN = {
     **dict.fromkeys((11, 12, 28, 29, 30, 133, 8232, 8233), "\n"),
     **dict.fromkeys((*range(9), *range(14, 28), 31, *range(127, 133), *range(134, 160))),
@@ -34,14 +34,14 @@ _word = re.compile(r"\w")
 
 
 def check_reply(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str], bool]) -> str:
-    """Return what a reply says, without thoughts and what nobody can see.
+    """Return the text of a reply without thinking and invisible characters.
 
     Args:
-        most_tokens: Several times what was asked for is no draft.
-        is_draft: Whether a text is the draft beyond doubt; it then counts though a tool was called too, or it begins sorry.
+        most_tokens: A longer text is no draft.
+        is_draft: Whether a text is certainly a draft; it then counts even with a tool call or the opening of a refusal.
 
     Raises:
-        DraftRefused: It is blank or too long, goes round in circles, refuses, or says only what it calls a tool for.
+        DraftRefused: It is blank, too long, repetitive or a refusal, or only introduces a tool call.
     """
     if reply.ending == "refused":
         raise DraftRefused("refused")
@@ -58,7 +58,7 @@ def check_reply(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str]
 
 
 def _is_looping(text: str) -> bool:
-    """Whether most of a text is the same few lines, or the same few words that never end the line, over and over."""
+    """Whether most of a text repeats the same few lines or passages."""
     lines = [line for each in text.splitlines() if (line := each.strip())]
     flat = " ".join(text.split())
     return (
@@ -79,10 +79,10 @@ def clean_text(text: str) -> str:
 
 
 def strip_thinking(text: str) -> str:
-    """Return the answer behind the thoughts a model wrote down; nothing, where it never came to an end of them.
+    """Return the answer after a model's thinking; empty if the thinking never ends.
 
-    Where a server swallowed the tag that opens them, the one that closes them ends its line, or a state block comes after it.
-    Any other is only mentioned.
+    If a server removed the opening tag, the closing tag must end its line or stand before a state block. Other tags are only
+    mentions.
     """
     end = _thought_end.search(text)
     begun = _thought_start.match(text.lstrip())
@@ -97,11 +97,11 @@ def strip_thinking(text: str) -> str:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether a text is short and begins as refusals do."""
-    told = text.strip()
-    return len(told) <= REFUSAL_CHARS and told.casefold().startswith(_REFUSALS)
+    """Whether a text is short and begins like a refusal."""
+    stripped = text.strip()
+    return len(stripped) <= REFUSAL_CHARS and stripped.casefold().startswith(_REFUSALS)
 
 
 def is_line_end(text: str, position: int) -> bool:
-    """Whether no word stands on the line behind a place."""
+    """Whether no word follows `position` on its line."""
     return _word.search(text[position : position + 40].partition("\n")[0]) is None

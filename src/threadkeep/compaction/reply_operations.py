@@ -1,8 +1,8 @@
-"""From the entries of a reply to operations on the ledger.
+"""Turns the entries of a reply into operations on the ledger.
 
-A reply decides about the model's own entries alone. Of a user's entry it may only say that it gave way, and has to quote a later
-message of the user. What it retains, copies or leaves out stays; a retain outweighs a withdrawal in the same reply. An operation
-that names no entry of the ledger does nothing, nor do words of a user that are told again as if new.
+A reply changes only the model's own entries. It may retire a user's entry only with a quotation of a later message of the user.
+Entries that it retains, copies or omits stay; a retain outweighs a withdrawal in the same reply. An operation that names no entry
+of the ledger does nothing, and a user's words repeated as a new entry are dropped.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Up
 from threadkeep.compaction.reply import ParsedEntry, ParsedState, Verb, is_nothing, read_entry
 from threadkeep.threads import Pointer
 
-# How many entries of the model's own a section takes: no number of replies crowds out what people said.
+# The most entries of the model's own in a section, so that no number of replies crowds out people's messages.
 ROOM = {Section.OBJECTIVE: 4, Section.ACTIVE: 80, Section.INACTIVE: 8, Section.HANDOFF: 16, Section.EVIDENCE: 40}
-# How many claims of one reply are looked into: each is searched for in everything users said.
+# The most claims of one reply to check: each is searched in all messages of users.
 CLAIMS_WEIGHED = 600
 LEAST_SHARED_CHARS = 4
 WITHDRAWN = "withdrawn"
@@ -29,9 +29,9 @@ _quoted = re.compile(r"\"([^\"\n]{1,400})\"|“([^”\n]{1,400})”|„([^“”
 def read_operations(
     parsed: ParsedState, *, ledger: Ledger, spoken: Mapping[Pointer, str], thread_id: str, records: Collection[Pointer] = ()
 ) -> list[Operation]:
-    """Return what a reply changes in the ledger. A pointer to no record of `spoken`, `records` or the ledger is not taken over.
+    """Return the operations of a reply. Pointers to records outside `spoken`, `records` and the ledger are dropped.
 
-    `spoken` holds every message of a person that the compaction can see. An entry without a pointer gets the newest there is.
+    `spoken` holds every message of a person in the compaction's input. An entry without a pointer gets the newest one.
     """
     changes = _Changes(ledger, spoken, thread_id, records)
     for entries in parsed.sections.values():
@@ -43,7 +43,7 @@ def read_operations(
 
 
 class _Changes:
-    """Operations being gathered from one reply."""
+    """The operations collected so far from one reply."""
 
     def __init__(self, ledger: Ledger, spoken: Mapping[Pointer, str], thread_id: str, records: Collection[Pointer]) -> None:
         self.retained: set[str] = set()
@@ -67,7 +67,7 @@ class _Changes:
         self._claims_left = CLAIMS_WEIGHED
 
     def take(self, section: Section, entry: ParsedEntry) -> None:
-        """Take one entry of the reply."""
+        """Add the operations of one entry of the reply."""
         gone = entry.verb in (Verb.SUPERSEDE, Verb.WITHDRAW) or (section is Section.INACTIVE and entry.verb is None)
         targets = self._find_targets(entry, gone=gone)
         self._repeated.update(target.id for target in targets)
@@ -85,7 +85,7 @@ class _Changes:
             self._add(section, entry.text, entry)
 
     def finish(self, *, complete: bool) -> list[Operation]:
-        """Return what was gathered. The handoff is drafted anew each time, unless its end may be missing."""
+        """Return the operations. A complete reply replaces the handoff section; a torn one does not."""
         kept = tuple(entry.id for entry in self._old_handoff if entry.id in self._repeated)
         is_anew = complete and bool(self._handoff or kept)
         if is_anew and len(kept) < len(self._old_handoff):
@@ -94,10 +94,10 @@ class _Changes:
         return [*self._found, *self._handoff[: max(0, room)]]
 
     def _find_targets(self, entry: ParsedEntry, *, gone: bool) -> list[LedgerEntry]:
-        """Return the ledger's entries that one of the reply's names: by id, or by the same words."""
+        """Return the ledger's entries that an entry of the reply names by id or by the same words."""
         targets = [self._entries[number] for number in entry.ids if number in self._entries]
         if entry.text and entry.verb is None and not gone:
-            # Small models number their entries themselves: a number whose entry speaks of something else names nothing.
+            # Small models number their entries themselves: ignore a number if its entry has no similar text.
             targets = [target for target in targets if _are_similar(entry.text, target.text)]
         if targets or not entry.text or (entry.ids and entry.verb):
             return targets
@@ -105,7 +105,7 @@ class _Changes:
         return [same] if same is not None and same.id in self._entries else []
 
     def _take_update(self, entry: ParsedEntry, targets: list[LedgerEntry]) -> None:
-        """Revise the first of the model's own entries that an update names, and let the others give way to it."""
+        """Revise the first of the model's own entries that an update names, and retire the others."""
         own = [target for target in targets if target.speaker is Speaker.MODEL]
         for target in targets:
             if target.speaker is Speaker.USER:
@@ -120,16 +120,16 @@ class _Changes:
                 self._retire(other, self._find_source(entry), text)
 
     def _can_retire(self, target: LedgerEntry) -> bool:
-        """Whether a reply may speak against an entry: it binds, no pin holds it, and the reply did not retain or name it yet."""
+        """Whether a reply may retire an entry: it binds, is not pinned, and the reply has not retained or changed it."""
         return target.section in BINDING and not target.pinned and target.id not in self._decided | self.retained
 
     def _set_aside(self, target: LedgerEntry, entry: ParsedEntry) -> None:
-        """Retire an entry; one of a user's only where the reply quotes a later message of the user."""
+        """Retire an entry; a user's entry only if the reply quotes a later message of the user."""
         if not self._can_retire(target) or not self._can_check_another():
             return
         if target.speaker is Speaker.USER:
-            if (heard := self._find_quotation(target, entry)) is not None:
-                self._retire(target, *heard)
+            if (quotation := self._find_quotation(target, entry)) is not None:
+                self._retire(target, *quotation)
         else:
             self._retire(target, self._find_source(entry), entry.claim or WITHDRAWN)
             self._add(target.section, entry.claim, entry)
@@ -160,7 +160,7 @@ class _Changes:
             self._found.append(Update(entry_id=target.id, text=text, source=self._find_source(entry)))
 
     def _add(self, section: Section, text: str, entry: ParsedEntry) -> None:
-        """Add text of the model's own, unless it stands in the ledger or a user said it."""
+        """Add an entry of the model's own, unless the ledger or a user's message has its text."""
         if self._room[section] > 0 and not is_nothing(text) and self._is_new(text):
             self._room[section] -= 1
             self._known.add(normalise_text(text))
@@ -183,8 +183,8 @@ class _Changes:
         return next((self._records[ordinal] for ordinal in entry.pointers if ordinal in self._records), self._newest)
 
 
-def _are_similar(text: str, told: str) -> bool:
+def _are_similar(text: str, known: str) -> bool:
     """Whether two texts share a word of some length, or one is part of the other."""
-    one, other = sorted((normalise_text(text), normalise_text(told)), key=len)
+    one, other = sorted((normalise_text(text), normalise_text(known)), key=len)
     shared = {*one.split()} & {*other.split()}
     return any(len(word) >= LEAST_SHARED_CHARS for word in shared) or f" {one} " in f" {other} "

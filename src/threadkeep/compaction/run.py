@@ -1,6 +1,6 @@
-"""Runs a compaction: lease, hooks, plan, the ladder of strategies, commit. Failed attempts get a record beside the history.
+"""Runs a compaction: lease, hooks, plan, strategies with fallbacks, commit. Records failed attempts beside the history.
 
-The commit is one append. It happens only if the replaced span still lies on the live path and nothing of it was erased meanwhile.
+The commit is one append. It happens only if the replaced span is still on the live path and nothing in it was erased.
 """
 
 from __future__ import annotations
@@ -62,23 +62,22 @@ from threadkeep.threads.tombstones import read_erasure_note
 from threadkeep.threads.writer import append_beside
 from threadkeep.tokens import Calibration
 
-# How far back it is looked in each span of a path: a thread may hold as many answers as it has turns.
+# How many replies of each span are searched: a thread may hold one for each turn.
 REPLIES_LOOKED_AT = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempts:
-    """A compaction that asked a model and came to nothing."""
+    """A failed compaction that asked a model."""
 
     record: Record
     tried: ReplyBody
 
 
 async def record_failed_attempts(backend: Backend, thread_id: str, attempts: Sequence[Attempt], *, outcome: str) -> None:
-    """Record what was tried for a compaction that ended with `outcome`, if a model was asked at all. Durable when it returns.
+    """Record the attempts of a compaction that ended with `outcome`, if a model was asked. Durable when it returns.
 
-    Where the store cannot take it, nothing is written and nothing is raised: the caller has an error to raise that says what
-    happened to the thread, and it carries the same attempts.
+    A store error is ignored: the caller raises an error that carries the same attempts.
     """
     if not any(attempt.calls for attempt in attempts):
         return
@@ -90,7 +89,7 @@ async def record_failed_attempts(backend: Backend, thread_id: str, attempts: Seq
 
 
 async def find_newest_failed_attempts(store: ThreadStore, path: LivePath, *, most: int) -> list[FailedAttempts]:
-    """Return the newest compactions of a path that came to nothing, the newest first. Reads no other answer's body."""
+    """Return the newest failed compactions of a path, newest first. Reads no body of other replies."""
     found: list[FailedAttempts] = []
     for span in path.spans:
         replies = await store.read(span, kinds={RecordKind.REPLY}, newest_first=True, limit=REPLIES_LOOKED_AT, bodies=False)
@@ -104,11 +103,11 @@ async def find_newest_failed_attempts(store: ThreadStore, path: LivePath, *, mos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a compaction is made of, all of it up to one ordinal: what arrives later stands after its cut.
+    """The input of a compaction, up to one ordinal. Later items stand after the cut.
 
     Attributes:
-        carried: What was remembered in the thread that this one continues; None where it remembers by itself.
-        carried_from: The records that is known from, unless they were erased before.
+        carried: The ledger of the thread that this one continues; None if this thread has a checkpoint of its own.
+        carried_from: The records that `carried` cites, without those already erased.
     """
 
     thread_id: str
@@ -120,7 +119,7 @@ class Basis:
 
 
 async def load_basis(backend: Backend, thread_id: str, *, seed: bytes) -> Basis:
-    """Return a thread as a compaction finds it now; `seed` is the chain's first link."""
+    """Return the input of a compaction of the thread as it is now; `seed` is the first link of the chain."""
     store = backend.store
     end = (await store.get(thread_id)).next
     path = await load_live_path(store, thread_id, stop=end)
@@ -138,14 +137,14 @@ async def load_basis(backend: Backend, thread_id: str, *, seed: bytes) -> Basis:
 
 
 async def commit(backend: Backend, record: NewRecord, *, basis: Basis) -> int:
-    """Append a checkpoint and return its ordinal. The tip may have moved; what it is made of must be as it was.
+    """Append a checkpoint and return its ordinal. The tip may have moved; the input must be unchanged.
 
     Raises:
-        StaleCheckpoint: The span left the live path, or something of it was erased.
+        StaleCheckpoint: The span left the live path, or part of it was erased.
     """
     expected = basis.tip.next
     while True:
-        # Asked every time: what a fork shares, or what stands in another thread too, is erased without a word to this one.
+        # Checked each time: erasing a record that another thread shares writes no note in this one.
         if await _has_erased_records(backend.store, basis):
             raise StaleCheckpoint(basis.thread_id)
         try:
@@ -157,7 +156,7 @@ async def commit(backend: Backend, record: NewRecord, *, basis: Basis) -> int:
 
 
 async def _is_on_path(store: ThreadStore, basis: Basis) -> bool:
-    """Whether the checkpoint's base, and the newest record the compaction saw, are still on the live path.
+    """Whether the base checkpoint and the newest record of the input are still on the live path.
 
     The path below a record never changes, so the newest one stands for everything before it.
     """
@@ -171,25 +170,25 @@ async def _is_on_path(store: ThreadStore, basis: Basis) -> bool:
 
 
 async def _has_new_erasure(store: ThreadStore, basis: Basis, *, stop: int) -> bool:
-    """Whether an erasure of the thread began since: it is noted first, and what it planned does not know this checkpoint."""
+    """Whether an erasure began since the input was read. Its note is written first, and its plan omits this checkpoint."""
     since = Span(thread_id=basis.thread_id, start=basis.tip.next, stop=stop)
     return any(read_erasure_note(note.body) is not None for note in await store.read(since, kinds={RecordKind.NOTE}))
 
 
 async def _has_erased_records(store: ThreadStore, basis: Basis) -> bool:
-    """Whether anything the compaction read is erased by now. Reads no bodies.
+    """Whether any record of the input is erased by now. Reads no bodies.
 
-    What the checkpoint below was made of need not be asked for: erasing any of it undoes that checkpoint.
+    The records below the base checkpoint need no check: erasing any of them undoes that checkpoint.
     """
     shown = {entry.source: entry.item for entry in basis.history.entries if entry.source and entry.kind is EntryKind.KEEP}
     remarked = {remark.source for remark in basis.history.remarks}
     gone = await _find_erased(store, {*shown, *remarked, *basis.carried_from})
-    # A placeholder, which stood there when the compaction looked, is not what was erased.
+    # If the input held the placeholder already, the erasure is older than the input.
     return any(place not in shown or digest_body(shown[place].raw) == record.digest for place, record in gone.items())
 
 
 async def _find_erased(store: ThreadStore, places: Iterable[Pointer]) -> dict[Pointer, Record]:
-    """Return those of some records whose bytes are gone."""
+    """Return the records among `places` that are erased."""
     found = await load_records(store, places, bodies=False)
     return {place: record for place, record in found.items() if record.erased}
 
@@ -202,10 +201,10 @@ def _collect_sources(ledger: Ledger) -> frozenset[Pointer]:
 async def adopt_provider_compaction(
     backend: Backend, basis: Basis, proposal: Proposal, order: Order, tried: AttemptLog
 ) -> Outcome:
-    """Return what a compaction comes to that the provider wrote in an answer to the order's model, for its account.
+    """Return the outcome of a compaction that the provider wrote in a reply to the account of the order's model.
 
     Raises:
-        NothingToCompact: It wrote none, or another did since; or a person undid what came of it.
+        NothingToCompact: The provider wrote none, another account's did later, or a person undid its checkpoint.
     """
     model, written = order.model, proposal.brief.written
     issuer = find_account(model) if model is not None else None
@@ -224,7 +223,7 @@ async def adopt_provider_compaction(
 
 
 async def _is_undone(backend: Backend, basis: Basis, written: int) -> bool:
-    """Whether a checkpoint that was made of what the provider wrote at an ordinal was undone."""
+    """Whether the checkpoint of the provider's compaction at ordinal `written` was undone."""
     for span in basis.path.spans:
         later = Span(thread_id=span.thread_id, start=max(span.start, written), stop=max(span.stop, written))
         undone = {record.target for record in await backend.store.read(later, kinds={RecordKind.UNDO}, bodies=False)}
@@ -238,7 +237,7 @@ async def _is_undone(backend: Backend, basis: Basis, written: int) -> bool:
 async def read_unread(
     store: ThreadStore, thread_id: str, history: History, *, dialect: Dialect, upto: int, stop: int
 ) -> tuple[ObservedItem, ...]:
-    """Return the items behind a window's checkpoint from `upto` on, oldest first; nothing where its journal holds them all."""
+    """Return the items before the checkpoint's cut, from `upto` on, that the window does not hold; oldest first."""
     if history.checkpoint is None or upto >= history.checkpoint.cut:
         return ()
     shown = {entry.source for entry in history.entries}
@@ -259,17 +258,17 @@ async def compact_thread(
 ) -> CompactionReport:
     """Compact a thread now. Until its checkpoint is committed, an error or a cancellation leaves everything as it was.
 
-    A cancellation that comes while the checkpoint is being written takes effect once it is, and hooks and observer were told.
-    Where a model was asked and no checkpoint came of it, the error's `attempts` say what that cost, and so does a record beside
-    the history, which no window is made of. What a cancelled compaction cost is told to the observer alone: it leaves no record.
+    A cancellation during the commit takes effect after the commit, the hooks and the observer. If a model was asked and there is
+    no checkpoint, the error's `attempts` and a record beside the history hold the cost. The cost of a cancelled compaction goes
+    to the observer only.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
         BadInput: A person asked for a strategy that needs a model, and there is none.
         NothingToCompact: Too little happened since the last checkpoint.
-        CompactionRunning: Another worker is at it.
-        CompactionStopped: A hook said so; after a PostCompact hook's the compaction is kept.
-        StaleCheckpoint: The span left the live path while the draft was made, or something of it was erased.
+        CompactionRunning: Another worker is compacting the thread.
+        CompactionStopped: A hook stopped it; a PostCompact hook does not undo the compaction.
+        StaleCheckpoint: The span left the live path during the draft, or part of it was erased.
     """
     order = order or Order()
     model = choose_model(order, backend.policy)
@@ -289,7 +288,7 @@ async def compact_thread(
     try:
         return await asyncio.shield(made)
     except asyncio.CancelledError:
-        # What may have been written is told to everybody before the caller goes; who is cancelled once more goes at once.
+        # A running commit ends, with hooks and observer, before the caller returns; a second cancellation returns at once.
         if not progress.is_committing:
             made.cancel()
         await asyncio.wait({made})
@@ -297,7 +296,7 @@ async def compact_thread(
 
 
 def list_strategies(order: Order, backend: Backend) -> tuple[str, ...]:
-    """Return the strategies that an order tries, one after the other.
+    """Return the strategies that an order tries, in order.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
@@ -313,7 +312,7 @@ def list_strategies(order: Order, backend: Backend) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a compaction has come: whether its checkpoint is being written."""
+    """Whether the checkpoint of a compaction is being written."""
 
     is_committing: bool = False
 
@@ -328,14 +327,14 @@ async def _compact_observed(
     order: Order,
     progress: _Progress,
 ) -> CompactionReport:
-    """Compact under the lease, with the observer told how it ended, and the hooks if there is a checkpoint."""
+    """Compact under the lease, report the end to the observer, and run the PostCompact hooks if there is a checkpoint."""
     thread_id = watched.thread_id
     with observe(backend.policy.observer, watched) as watch:
         async with hold_lease(backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
             if lease is None and not order.dry_run:
                 raise CompactionRunning(thread_id)
             tried = AttemptLog(heard=watch.tried)
-            # A lease that is lost under it stops nothing: whoever commits first has compacted, and the other's base is stale.
+            # A lost lease stops nothing: the first commit wins, and the other one is stale.
             try:
                 done = await _compact(
                     backend, thread_id, strategies, dialect=dialect, seed=seed, order=order, progress=progress, tried=tried
@@ -348,13 +347,13 @@ async def _compact_observed(
             finally:
                 watch.spent = sum_spent(tried.attempts)
         watch.figures = _build_figures(done.report)
-    # Outside the lease: the checkpoint is durable, and whatever a hook does takes nothing of it back.
+    # Outside the lease: the checkpoint is durable, and no hook undoes it.
     return await _run_hooks_afterwards(backend, done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Completed:
-    """A compaction that was made or rehearsed, and what its hooks were told before."""
+    """A finished compaction or dry run, and the facts given to its hooks."""
 
     report: CompactionReport
     facts: CompactionFacts
@@ -375,7 +374,7 @@ async def _compact(
     basis = await load_basis(backend, thread_id, seed=seed)
     proposal = await _load_proposal(backend, basis, dialect=dialect, order=order)
     if order.room_tokens is not None:
-        # Before anybody is asked: a draft that was paid for is not dropped for its price.
+        # Checked before a model is asked, so that no paid draft is dropped for its price.
         await asyncio.to_thread(
             check_worth_now,
             proposal.brief,
@@ -411,14 +410,14 @@ async def _compact(
 
 
 def _estimate_draft_price(order: Order, strategies: tuple[str, ...], *, model: Model | None) -> float:
-    """Return what a token of the window costs a draft to read: the thread's own model finds it in its cache."""
+    """Return the price of a window token in the draft's request; the thread's own model reads it from its cache."""
     if model is None or not needs_model(strategies[0]):
         return 0.0
     return CACHED_PRICE if model is order.model and order.own is not None else 1.0
 
 
 async def _load_hook_facts(backend: Backend, basis: Basis, proposal: Proposal, *, order: Order, strategy: str) -> CompactionFacts:
-    """Return what hooks are told before a compaction."""
+    """Return the facts for the hooks before a compaction."""
     whose = await load_agent_identity(backend.store, basis.thread_id) if backend.policy.hooks.groups else AgentIdentity()
     return CompactionFacts(
         thread_id=basis.thread_id,
@@ -437,7 +436,7 @@ async def _load_hook_facts(backend: Backend, basis: Basis, proposal: Proposal, *
 
 
 async def _run_hooks_afterwards(backend: Backend, done: _Completed) -> CompactionReport:
-    """Return the report with what hooks made of a compaction that was committed."""
+    """Run the PostCompact hooks of a committed compaction and return the report with their runs."""
     report = done.report
     if report.checkpoint is None:
         return report
@@ -475,10 +474,10 @@ async def _load_proposal(backend: Backend, basis: Basis, *, dialect: Dialect, or
 
 
 async def _run_hooks(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
-    """Run the hooks of one occasion.
+    """Run the hooks of one event.
 
     Raises:
-        CompactionStopped: One of them said so.
+        CompactionStopped: A hook stopped the compaction.
     """
     verdict = await run_hooks(backend.policy.hooks, facts, environ=backend.policy.environ)
     if not verdict.goes_on:
@@ -498,7 +497,7 @@ def _build_figures(report: CompactionReport) -> CompactionFigures:
 
 
 def _add_usage(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
-    """Return the checkpoint with what real usage taught so far, for the answers that taught it fall behind its cut."""
+    """Return the checkpoint with the last usage figures: the replies that carry them fall behind the cut."""
     learned = {"usage_estimated": usage.estimated, "usage_counted": usage.counted} if usage is not None else {}
     return msgspec.structs.replace(checkpoint, figures={**checkpoint.figures, **learned})
 

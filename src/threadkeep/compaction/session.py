@@ -1,7 +1,7 @@
-"""The session strategy: a model brings the ledger up to date, and code weighs what it says.
+"""The session strategy: a model updates the ledger, and code checks the changes.
 
-The model is shown the state with its ids and the user's messages by number, on the thread's own prefix or as a transcript. What
-it answers becomes operations (`reply`); what people said is in the ledger whatever it answers.
+The model gets the state with its ids and the user's messages by number, on the thread's own prefix or as a transcript. Its answer
+becomes operations (`reply`); people's messages stay in the ledger whatever it answers.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from threadkeep.compaction.reply_operations import read_operations
 
 NAME = "session"
 BLOCK_TOKENS = 4_000
-# Several times what was asked for is no state; entries that stay as they are need not be written at all.
+# A longer block is no state: unchanged entries need not be written.
 MOST_BLOCK_TOKENS = 20_000
 
 
 async def draft(brief: Brief, summariser: Summariser) -> Draft:
-    """Return what the model makes of the span.
+    """Return the model's operations for the span.
 
     Raises:
-        DraftRefused: It made nothing of it.
-        ModelError: It could not be asked.
+        DraftRefused: The reply is no draft.
+        ModelError: The request failed.
     """
     written = await write_draft(brief, summariser, lambda: _LedgerDraft(brief))
     return Draft(strategy=NAME, stages=tuple(written.stages), ignored=written.ignored)
 
 
 def find_unknown_operations(parsed: ParsedState, ledger: Ledger) -> list[str]:
-    """Return the operations of a reply that name no entry of the ledger, as written: nothing comes of them."""
+    """Return the operations of a reply that name no entry of the ledger, as written; they are ignored."""
     known = {entry.id for entry in ledger.entries} | {normalise_text(entry.text) for entry in ledger.entries}
-    said = [entry for entries in parsed.sections.values() for entry in entries if entry.verb]
+    operations = [entry for entries in parsed.sections.values() for entry in entries if entry.verb]
     return [
         f"{entry.verb} {', '.join(entry.ids) or entry.text}"
-        for entry in said
+        for entry in operations
         if not known & {*entry.ids, normalise_text(entry.text)}
     ]
 
 
 class _LedgerDraft:
-    """A ledger being brought up to date, one reply after the other."""
+    """A ledger that each reply updates."""
 
     tells_state = False
     most_tokens = MOST_BLOCK_TOKENS
@@ -64,12 +64,12 @@ class _LedgerDraft:
 
     def instruction(self) -> str:
         brief = self._brief
-        # What was said before the last compaction stands in the state, entry by entry, with its number.
-        said = (entry for entry in brief.ledger.entries if entry.speaker is Speaker.USER)
-        told = {source for entry in said for source in entry.sources}
-        fresh = [seen for seen in brief.plan.spoken if seen.entry.source not in told]
+        # The state already shows messages from before the last compaction.
+        user_entries = (entry for entry in brief.ledger.entries if entry.speaker is Speaker.USER)
+        shown = {source for entry in user_entries for source in entry.sources}
+        new = [seen for seen in brief.plan.spoken if seen.entry.source not in shown]
         target = choose_answer_tokens(brief.plan.tokens_before, most=BLOCK_TOKENS)
-        return write_session_instruction(self._ledger, fresh, prompt=brief.prompt, focus=brief.focus, target_tokens=target)
+        return write_session_instruction(self._ledger, new, prompt=brief.prompt, focus=brief.focus, target_tokens=target)
 
     def is_draft(self, text: str) -> bool:
         state = parse_state(text)

@@ -1,4 +1,4 @@
-"""Which strategies there are, and in which order they are tried. A new one costs a module and a line here."""
+"""The strategies and the order of their fallbacks. A new strategy is a module and a line here."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from threadkeep.errors import UnknownStrategy
 
 Drafter = Callable[[Brief, Summariser], Awaitable[Draft]]
 
-# Those that ask a model. `extractive` asks none and has no drafter: every compaction does what it does.
+# The strategies that ask a model. `extractive` has no drafter: every compaction includes its work.
 DRAFTERS: Final[Mapping[str, Drafter]] = {session.NAME: session.draft, handoff.NAME: handoff.draft, remote.NAME: remote.draft}
 DEFAULT: Final = "default"
 STRATEGIES: Final = (DEFAULT, *DRAFTERS, EXTRACTIVE)
 
-# What is tried after a strategy failed; the last rung needs nothing and cannot fail for want of a model.
+# The fallback of each strategy; the last one needs no model.
 _NEXT: Final[Mapping[str, str]] = {remote.NAME: session.NAME, session.NAME: EXTRACTIVE, handoff.NAME: EXTRACTIVE}
 
 
 def order_strategies(strategy: str | None, *, model: bool) -> tuple[str, ...]:
-    """Return the strategies to try in order. `default` is `session` where a model can be asked, else `extractive`.
+    """Return the strategies to try, in order. `default` is `session` if there is a model, else `extractive`.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
@@ -38,5 +38,5 @@ def order_strategies(strategy: str | None, *, model: bool) -> tuple[str, ...]:
 
 
 def needs_model(strategy: str) -> bool:
-    """Whether a strategy can do nothing without a model."""
+    """Whether a strategy needs a model."""
     return strategy in DRAFTERS

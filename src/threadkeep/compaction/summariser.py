@@ -1,4 +1,4 @@
-"""A model made a voice: what a strategy may ask, patiently, counting what it costs."""
+"""Makes the summariser of a compaction: a model with retries, bounds and a meter."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ MICRO_USD_IN_A_CENT = 10_000
 
 
 def choose_model(order: Order, policy: CompactionPolicy) -> Model | None:
-    """Return whom a compaction asks. What a person names outweighs what is configured, and that the model of a turn."""
+    """Return the model for a compaction: the one that a person named, else the configured one, else that of the turn."""
     if order.trigger == "auto" and policy.model is not None:
         return policy.model
     return order.model or policy.model
 
 
 async def make_summariser(order: Order, backend: Backend, history: History, *, thread_id: str, dialect: Dialect) -> Speak | None:
-    """Return what gives a compaction of a thread's window its voice; None where there is nobody to ask."""
+    """Return a factory of summarisers for a thread's window; None without a model."""
     model = choose_model(order, backend.policy)
     if model is None:
         return None
@@ -44,7 +44,7 @@ async def make_summariser(order: Order, backend: Backend, history: History, *, t
         _build_summariser,
         model,
         policy=backend.policy,
-        # A person who asks for a draft pays for it.
+        # The budget limits automatic compactions only.
         budget=backend.policy.draft_budget if order.trigger == "auto" else None,
         window_tokens=find_request_window(backend, model, otherwise=order.limits or backend.limits),
         own=order.own if model is order.model else None,
@@ -84,7 +84,7 @@ def _build_summariser(
         try:
             reply = await patiently(bounded)
         except ModelRejected as rejected:
-            # A model that can write less than the bound, or a server that calls it otherwise, says so; the draft matters more.
+            # A model with a smaller maximum, or a server with another name for the bound, rejects it; ask without the bound.
             if not any(name in rejected.reason for name in bounded.fields.keys() - request.fields.keys()):
                 raise
             reply = await patiently(request)
@@ -109,9 +109,9 @@ def _build_summariser(
 
 
 def answer_tokens(window_tokens: int) -> int:
-    """Return the most a draft may answer: a model that does not stop costs money and time, and no state is as long.
+    """Return the bound on a draft's answer in tokens: a model that does not stop costs money and time.
 
-    Thinking counts, so there is room for it. With the largest request that is made it stays within the window.
+    Thinking counts, so there is room for it. Together with the largest request the answer fits the window.
     """
     return min(MOST_ANSWER_TOKENS, min(ANSWER_TOKENS, window_tokens // 4) + window_tokens // 20)
 
@@ -133,5 +133,5 @@ def _build_compact(model: RemoteCompactor, meter: Meter, *, patience: RetryPolic
 
 
 def _count_call(meter: Meter, number: int) -> None:
-    """Count an attempt, the ones asked again too."""
+    """Count a call; retries count too."""
     meter.calls += 1

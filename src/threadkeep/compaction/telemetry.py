@@ -1,8 +1,8 @@
-"""Every attempt to compact, told to whoever watches: OpenTelemetry where it is installed (extra `otel`), else nobody.
+"""Reports every attempt at a compaction to an observer: OpenTelemetry if it is installed (extra `otel`), else none.
 
 One attempt is one span, with an event for each strategy it tried, and one point in each of a few metrics. Names follow
-OpenTelemetry's conventions for generative AI where these have one, and begin with `threadkeep.` where they have not. No word of a
-transcript is told.
+OpenTelemetry's conventions for generative AI if these have one, else begin with `threadkeep.`. No text of a transcript is
+reported.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 SCOPE: Final = "threadkeep"
 SPAN_NAME: Final = "threadkeep.compact"
 EVENT_NAME: Final = "threadkeep.compaction.tried"
-# OpenTelemetry's own boundaries end at 10,000 and are thought of as milliseconds.
+# OpenTelemetry's default boundaries end at 10,000 and suit milliseconds.
 DURATIONS_S: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 WINDOWS_TOKENS: Final = tuple(1_000.0 * 2**power for power in range(12))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionAttempt:
-    """What is known of an attempt when it begins.
+    """An attempt as it begins.
 
     Attributes:
-        attempt_id: No two attempts share one.
-        strategy: What was asked for.
-        model: The model that drafts, as a person writes it; None without one.
+        attempt_id: A unique id.
+        strategy: The first strategy to try.
+        model: The name of the model that drafts; None without one.
     """
 
     attempt_id: str
@@ -52,11 +52,11 @@ class CompactionAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What asking models cost in an attempt, all strategies that it tried together.
+    """The cost of all model calls of an attempt, over all its strategies.
 
     Attributes:
-        model_calls: Those asked again count too.
-        input_tokens: As the provider counted them, over all calls; None where none did. So the others.
+        model_calls: The number of calls, retries included.
+        input_tokens: The provider's count over all calls; None if it gave none. The same holds for the other figures.
     """
 
     model_calls: int = 0
@@ -70,7 +70,7 @@ NOTHING_SPENT: Final = Spent()
 
 
 def sum_spent(attempts: Sequence[Attempt]) -> Spent:
-    """Return what strategies that were tried cost together."""
+    """Return the total cost of the attempts."""
     bill = sum_attempts(attempts)
     return Spent(
         model_calls=bill.calls,
@@ -83,11 +83,11 @@ def sum_spent(attempts: Sequence[Attempt]) -> Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionFigures(Spent):
-    """What an attempt came to, and what it cost.
+    """The result and the cost of a successful attempt.
 
     Attributes:
-        strategy: The one that drafted, after any fallback.
-        checkpoint: The record it was committed as; None if it was only tried out.
+        strategy: The strategy that drafted, after any fallback.
+        checkpoint: The ordinal of the checkpoint; None for a dry run.
     """
 
     strategy: str
@@ -98,25 +98,26 @@ class CompactionFigures(Spent):
 
 
 class CompactionObserver(Protocol):
-    """Someone who watches. After `started` comes `tried`, any number of times, and then exactly one of the others, all from the
-    same task. None may raise or block.
+    """Receives the events of attempts: `started`, then `tried` any number of times, then `finished` or `failed`.
+
+    All calls of an attempt come from one task. No method may raise or block.
     """
 
     def started(self, attempt: CompactionAttempt) -> None: ...
 
     def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
-        """One strategy came to its end, whatever that was; one that was broken off counts too."""
+        """One strategy ended, successfully or not; a cancelled one counts too."""
         ...
 
     def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
 
     def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
-        """The attempt ended with `error`, after `spent` was spent on it; a cancelled one counts too."""
+        """The attempt ended with `error` and had cost `spent`; a cancelled one counts too."""
         ...
 
 
 class Unobserved:
-    """Nobody watches."""
+    """An observer that does nothing."""
 
     def started(self, attempt: CompactionAttempt) -> None: ...
 
@@ -130,7 +131,7 @@ class Unobserved:
 
 
 class Watch:
-    """One attempt being watched; whoever makes it says what it came to, or, where it fails, what was spent by then."""
+    """The figures of a running attempt; the compaction sets `figures` on success and `spent` in any case."""
 
     def __init__(self, observer: CompactionObserver, attempt: CompactionAttempt) -> None:
         self.figures: CompactionFigures | None = None
@@ -139,15 +140,15 @@ class Watch:
         self._attempt = attempt
 
     def tried(self, trial: Attempt) -> None:
-        """Tell that one strategy came to its end."""
+        """Report the end of one strategy."""
         self._observer.tried(self._attempt, trial)
 
 
 @contextmanager
 def observe(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterator[Watch]:
-    """Tell `observer` how the attempt in this block ends; the block leaves its figures in the watch before it does.
+    """Report the attempt in this block to `observer`; the block must set the figures of the watch before it ends.
 
-    An error goes on its way once it was told.
+    An error is reported and raised again.
     """
     # The loop's own clock: durations must not jump with the time of day.
     clock = asyncio.get_running_loop().time
@@ -169,7 +170,7 @@ def observe(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterato
 
 
 def find_installed_observer() -> CompactionObserver:
-    """Return an observer that reports to OpenTelemetry's global providers, or one that does nothing where it is not installed."""
+    """Return an observer for OpenTelemetry's global providers, or one that does nothing if it is not installed."""
     try:
         installed = find_spec("opentelemetry.trace") is not None
     except ModuleNotFoundError:
@@ -178,14 +179,14 @@ def find_installed_observer() -> CompactionObserver:
 
 
 def get_error_type(error: BaseException) -> str:
-    """Return what kind of error it is, in few enough words for a metric: threadkeep's own code, or the class."""
+    """Return a short error type for metrics: threadkeep's error code, or the class name."""
     if isinstance(error, ThreadkeepError):
         return error.code
     return "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__qualname__
 
 
 class _Instruments:
-    """A tracer, and what the metrics are made of."""
+    """The tracer and the metric instruments."""
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
         from opentelemetry import metrics, trace
@@ -219,7 +220,7 @@ class _Instruments:
         )
 
     def count(self, spent: Spent, labels: dict[str, str]) -> None:
-        """Count what was spent; a figure nobody told is no point."""
+        """Count what was spent; unknown figures are left out."""
         self.calls.add(spent.model_calls, labels)
         for kind, tokens in (("input", spent.input_tokens), ("output", spent.output_tokens)):
             if tokens is not None:
@@ -231,13 +232,13 @@ class _Instruments:
 
 
 class OpenTelemetryObserver:
-    """Reports to OpenTelemetry. Spans made meanwhile, such as a provider library's own, become children of the attempt's.
+    """Reports to OpenTelemetry. Spans made during an attempt, such as a provider library's, become its children.
 
-    Imports it at the first attempt: that takes a tenth of a second, which a command that compacts nothing need not wait for.
+    The import is delayed to the first attempt: it takes a tenth of a second, which other commands need not spend.
     """
 
     def __init__(self, *, tracers: TracerProvider | None = None, meters: MeterProvider | None = None) -> None:
-        """Take the global providers unless others are given."""
+        """Use the given providers, else the global ones."""
         self._tracers = tracers
         self._meters = meters
         self._open: dict[str, tuple[Span, Token[Context]]] = {}
@@ -284,7 +285,7 @@ class OpenTelemetryObserver:
         span = self._close_span(attempt)
         if span is not None:
             span.set_attributes({**labels, **(_build_cost_attributes(spent) if spent.model_calls else {})})
-            # The kind of error and no more: what a provider says in one may quote the transcript.
+            # Only the type: a provider's error text may quote the transcript.
             span.set_status(StatusCode.ERROR, get_error_type(error))
             span.end()
         self._instruments.duration.record(duration_ms / 1_000, labels)
@@ -303,7 +304,7 @@ class OpenTelemetryObserver:
 
 
 def _build_labels(attempt: CompactionAttempt) -> dict[str, str]:
-    """Return what every span and point of an attempt carries; few values each, so that metrics stay small."""
+    """Return the labels of every span and metric point of an attempt; each has few values, so that metrics stay small."""
     labels = {
         "gen_ai.operation.name": "compact",
         "threadkeep.compaction.trigger": attempt.trigger,
@@ -314,7 +315,7 @@ def _build_labels(attempt: CompactionAttempt) -> dict[str, str]:
 
 
 def _build_trial_attributes(trial: Attempt) -> dict[str, str | int | float]:
-    """Return what is told of one strategy that was tried."""
+    """Return the event attributes of one tried strategy."""
     told: dict[str, str | int | float] = {
         "threadkeep.compaction.strategy": trial.strategy,
         "threadkeep.compaction.outcome": trial.outcome,

@@ -1,7 +1,6 @@
-"""A span told as text, for a model that did not live through it.
+"""Renders a span as text, for a model that does not have the conversation.
 
-Every line of it is data: state tags are made harmless, and each item says who spoke and which record it is, so that an answer
-can name what it rests on.
+The text is data: state tags are neutralised, and each item names its speaker and record, so that an answer can cite it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from threadkeep.compaction.state_text import TAG
 from threadkeep.items import ItemKind, Role, View
 from threadkeep.tokens import estimate_text
 
-# A tool's output is the cheapest thing to cut: it can be had again, and its beginning and end say what came of it.
+# Tool outputs are cut first: recall has them, and their beginning and end tell the result.
 OUTPUT_TOKENS = 600
 MESSAGE_TOKENS = 6_000
 _SHOWN_ARGUMENTS = ("cmd", "command", "path", "file_path", "query", "pattern")
@@ -37,18 +36,18 @@ class Passage:
 
 
 def split_passages(positions: Sequence[Position], *, output_tokens: int = OUTPUT_TOKENS) -> list[Passage]:
-    """Return the items of a span as text, oldest first; reasoning and what cannot be read is left out."""
-    told: list[Passage] = []
+    """Return the items of a span as text, oldest first; reasoning and opaque items are left out."""
+    passages: list[Passage] = []
     for position in positions:
         text = _render_item(position, output_tokens=output_tokens)
         if text:
             opens = position.view.by_person and position.view.kind is ItemKind.MESSAGE
-            told.append(Passage(text=text, tokens=estimate_text(text), opens_turn=opens))
-    return told
+            passages.append(Passage(text=text, tokens=estimate_text(text), opens_turn=opens))
+    return passages
 
 
 def chunk_passages(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
-    """Return the passages as chunks within `budget_tokens`, oldest first, cut where a turn begins wherever one serves.
+    """Return the passages as chunks within `budget_tokens`, oldest first, cut at the beginning of a turn if possible.
 
     A single passage larger than the budget is shortened in its middle; nothing else is left out.
     """
@@ -67,7 +66,7 @@ def chunk_passages(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
 
 
 def shorten_text(text: str, *, tokens: int) -> str:
-    """Return text whose middle gave way so that it holds about `tokens`; the mark says how much is missing."""
+    """Shorten a text to about `tokens` in its middle, with a mark that names the missing tokens."""
     over = estimate_text(text) - tokens
     if over <= 0:
         return text
@@ -101,7 +100,7 @@ def make_harmless(text: str) -> str:
 
 
 def _render_pictures(position: Position) -> str:
-    """Return that there are pictures in an item; one that stands at an address can still be looked at there."""
+    """Return a note on the pictures of an item, with their addresses if they have any."""
     if not position.view.images:
         return ""
     elsewhere = [str(picture) for picture in find_pictures(position.entry.item.raw) if picture.address]

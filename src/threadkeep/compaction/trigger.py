@@ -1,4 +1,4 @@
-"""Room in the window of a turn: which compaction it calls for or leaves time for, and whose is waited for."""
+"""Decides when a turn's window needs a compaction, which one, and how long the turn waits for it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from threadkeep.threads.lease import LEASE_MS
 from threadkeep.threads.window import Window
 from threadkeep.tokens import Pressure
 
-# How long another process is waited for: who is not done by then, nor let its lease run out, is alive.
+# How long to wait for another process: as long as a lease, so that a dead worker's lease has run out by then.
 PATIENCE_S: Final = LEASE_MS / 1_000
-# How often it is looked whether it is over: its draft takes seconds or minutes.
+# The pauses between two looks at whether it is done: a draft takes seconds or minutes.
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 5.0
 
@@ -31,8 +31,8 @@ class RoomMaker:
     Attributes:
         look: Returns the window as it is now.
         compact: Makes a compaction of the thread.
-        upkeep_is_over: Returns once nothing is compacted beside the turn, and whether anything was; no draft may be later.
-        wait_s: How long a model's draft is waited for, whoever asked for it; then the room is made without one.
+        upkeep_is_over: Waits for a background compaction, which must end by the deadline; returns whether there was one.
+        wait_s: How long to wait for a model's draft; then the compaction goes on without a model.
     """
 
     look: Callable[[], Awaitable[Window]]
@@ -41,10 +41,10 @@ class RoomMaker:
     wait_s: float
 
     async def fitting(self, order: Order) -> Window:
-        """Return the window once it fits; where that cannot be had, the one there is, whose `trouble` says why.
+        """Return the window once it fits; if that fails, the window as it is, with the reason in `trouble`.
 
         Raises:
-            CompactionStopped: A hook said so.
+            CompactionStopped: A hook stopped the compaction.
         """
         trouble: str | None = None
         try:
@@ -54,17 +54,17 @@ class RoomMaker:
         except (CompactionError, Conflict, ModelError) as error:
             trouble = str(error)
         after = await self.look()
-        # Another worker's checkpoint may have come between the last look and this one's turn: then nothing is due any more.
+        # Another worker's checkpoint may have arrived since; then nothing is due.
         after.trouble = None if _fits(after) else trouble
         return after
 
     async def adopt(self, order: Order) -> bool:
-        """Make what the provider compacted by itself the checkpoint; false where that comes to nothing.
+        """Make the provider's own compaction the checkpoint; return whether that worked.
 
-        Nothing calls for it, so nobody waits: where a compaction is under way, the next request may try again.
+        It is never urgent: if another compaction is running, the next request may try again.
 
         Raises:
-            CompactionStopped: A PostCompact hook said so; one before it leaves the item where it is.
+            CompactionStopped: A PostCompact hook stopped it; a PreCompact hook only leaves the item in place.
         """
         try:
             await self.compact(order)
@@ -79,14 +79,14 @@ class RoomMaker:
         return True
 
     async def carry_out(self, order: Order, *, is_enough: Callable[[Window], bool]) -> None:
-        """Compact as ordered. Where a compaction is under way, wait: its checkpoint will do if the window `is_enough` then.
+        """Compact as ordered. If a compaction is running, wait for it: its checkpoint will do if the window `is_enough` then.
 
-        No turn waits for a model's draft longer than `wait_s`: then the room is made without one. A worker that died is waited
-        for until its lease has run out.
+        No turn waits longer than `wait_s` for a draft; then it compacts without a model. A dead worker is waited for until its
+        lease has run out.
 
         Raises:
-            CompactionError: It did not happen, and the window is what it was; `CompactionStopped` if a hook said so.
-            Conflict: Another worker was still at it after as long as a lease lasts, or moved the thread meanwhile.
+            CompactionError: The compaction failed, and the window is unchanged; `CompactionStopped` if a hook stopped it.
+            Conflict: Another worker was still compacting after the time of a lease, or moved the thread.
         """
         if order.trigger == "auto":
             order.deadline.set(seconds=self.wait_s)
@@ -106,14 +106,14 @@ class RoomMaker:
 
 
 def make_order(window: Window, *, model: Model | None, mid_turn: bool, reason: Reason) -> Order:
-    """Return the compaction a full window calls for; before the first answer it stands in front of the turn."""
+    """Return the order for a full window."""
     pressure = window.pressure
-    # Where a prefix is not charged, the hard limit bounds what came after it, and the window may fill the whole.
+    # If a prefix is not charged, the hard limit bounds only the part after it, and the window may use the full size.
     most = pressure.limits.full if pressure.uncharged else pressure.limits.hard
     return Order(
         model=model,
         limits=pressure.limits,
-        # Both are estimates of the same window, one of them corrected by what providers counted.
+        # Both estimate the same window; the pressure is corrected by the provider's counts.
         fit_tokens=window.tokens * most // max(1, pressure.tokens),
         trigger="auto",
         phase="mid_turn" if mid_turn else "pre_turn",
@@ -122,7 +122,7 @@ def make_order(window: Window, *, model: Model | None, mid_turn: bool, reason: R
 
 
 def make_adoption_order(window: Window, *, model: Model, mid_turn: bool) -> Order:
-    """Return the compaction that has been made already: its provider's own, written in an answer."""
+    """Return the order that makes the provider's own compaction the checkpoint."""
     return Order(
         model=model,
         limits=window.pressure.limits,
@@ -135,7 +135,7 @@ def make_adoption_order(window: Window, *, model: Model, mid_turn: bool) -> Orde
 
 
 def make_background_order(pressure: Pressure, *, model: Model | None, phase: Phase) -> Order:
-    """Return the compaction that is made beside whatever comes next, for a window that is not full yet."""
+    """Return the order for a compaction in the background, for a window that is not full yet."""
     return Order(
         model=model,
         limits=pressure.limits,
@@ -147,7 +147,7 @@ def make_background_order(pressure: Pressure, *, model: Model | None, phase: Pha
 
 
 def measure_room(pressure: Pressure) -> int | None:
-    """Return how much may still come into a window that is not full; None where it is, or where its bytes are what fills it."""
+    """Return the room left in a window in tokens; None if it is full, or if bytes are its tightest limit."""
     if pressure.must_compact or pressure.binds == "bytes":
         return None
     limits, charged = pressure.limits, pressure.tokens - pressure.uncharged

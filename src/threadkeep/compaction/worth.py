@@ -1,8 +1,7 @@
-"""What a compaction sheds, what it makes the provider read anew, and whether it pays to wait with it.
+"""Computes the savings of a compaction, the tokens that it makes the provider read again, and whether waiting is cheaper.
 
-Providers bill what they have in their cache at about a tenth. A compaction moves the prefix once, so everything behind the move
-is read anew; from then on every request is shorter. Waiting saves none of that: at the limit the same is paid. What it saves is
-how often it is paid, for a window that is compacted later is compacted less often.
+Providers bill cached tokens at about a tenth. A compaction changes the prefix once, so everything after the change is read again;
+then every request is shorter. A later compaction costs the same, but a window compacted later is compacted less often.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from threadkeep.errors import NothingToCompact
 from threadkeep.items import Item, Role
 from threadkeep.tokens import estimate_item
 
-# Both large providers ask a tenth for what they find in their cache; what is written to it costs about what it always does.
+# Both large providers bill cached input at a tenth; writing to the cache costs about the normal price.
 CACHED_PRICE: Final = 0.1
 
 
@@ -29,9 +28,9 @@ class Worth:
     """What a compaction changes about later requests, in tokens.
 
     Attributes:
-        sheds: How much shorter they are.
-        rebills: How much the next one holds that no cache has.
-        asks: What a draft of it reads and writes; 0 without a model.
+        sheds: The tokens that each later request saves.
+        rebills: The uncached tokens of the next request.
+        asks: The tokens that a draft reads and writes; 0 without a model.
     """
 
     sheds: int
@@ -67,13 +66,13 @@ def compute_worth(before: Sequence[Item], after: Sequence[Item], *, asks: int = 
 
 
 def foresee_worth(brief: Brief, *, quoted_tokens: int, draft_price: float) -> Worth:
-    """Return what carrying out a plan comes to, before anybody is asked.
+    """Return the estimated worth of a plan before a model is asked.
 
-    The state is taken for as long as it is by now: what it will gain cannot be known, and erring there errs for not waiting.
+    The state counts with its present length: its growth is unknown, and an error here favours not waiting.
 
     Args:
-        quoted_tokens: How much of what people said may stand behind the state.
-        draft_price: What a token of the window costs a draft to read: 0 without a model, less than 1 out of a cache.
+        quoted_tokens: The budget for people's messages behind the state.
+        draft_price: The price of a window token in the draft's request: 0 without a model, less than 1 from a cache.
     """
     plan = brief.plan
     said = sum(seen.entry.tokens for seen in plan.replaced if seen.view.by_person)
@@ -85,7 +84,7 @@ def foresee_worth(brief: Brief, *, quoted_tokens: int, draft_price: float) -> Wo
 
 
 def measure_request_growth(window: Sequence[Position]) -> int:
-    """Return what a request usually adds to a window, its answer with it: the middle of what each did; 0 without an answer."""
+    """Return the median growth of a window per request, with its answer; 0 without an answer."""
     return median_low(list(_measure_additions(window)) or [0])
 
 
@@ -102,7 +101,7 @@ def _measure_additions(window: Sequence[Position]) -> Iterator[int]:
 
 
 def check_worth_now(brief: Brief, *, quoted_tokens: int, room_tokens: int, draft_price: float) -> None:
-    """Return where a compaction is worth making although nothing calls for it yet; see `foresee_worth` for the arguments.
+    """Check that an early compaction is worth its cost; see `foresee_worth` for the arguments.
 
     Raises:
         NothingToCompact: Waiting is cheaper, and there is room.
