@@ -150,7 +150,7 @@ class Meter:
     cost_micro_usd: int | None = None
     ignored: int = 0
 
-    def heard(self, reply: ModelReply | RemoteCompaction) -> None:
+    def add_reply(self, reply: ModelReply | RemoteCompaction) -> None:
         """Count one whole reply."""
         self.input_tokens = _add_count(self.input_tokens, reply.input_tokens)
         self.output_tokens = _add_count(self.output_tokens, reply.output_tokens)

@@ -35,7 +35,7 @@ class DraftWriter(Protocol):
     """A draft being written, one reply after the other."""
 
     @property
-    def tells_state(self) -> bool:
+    def transcript_has_state(self) -> bool:
         """Whether the transcript includes the state of the window; not if the instruction does."""
         ...
 
@@ -108,12 +108,12 @@ async def write_draft(brief: Brief, summariser: Summariser, begin: Callable[[], 
 async def _write_in_parts(brief: Brief, summariser: Summariser, draft: D, *, room: int, sent: list[int]) -> D:
     """Send the span in parts that fit `room`; add the size of each request to `sent` before sending it."""
     span = select_settled(brief.window_for(summariser))
-    untold = {EntryKind.START} if draft.tells_state else {EntryKind.START, EntryKind.STATE}
-    told = split_passages([seen for seen in span if seen.entry.kind not in untold])
+    left_out = {EntryKind.START} if draft.transcript_has_state else {EntryKind.START, EntryKind.STATE}
+    passages = split_passages([seen for seen in span if seen.entry.kind not in left_out])
     budget = room - estimate_text(draft.instruction())
     if budget < LEAST_PART_TOKENS:
         raise NotAsked("model_too_small")
-    parts = chunk_passages(told, budget_tokens=budget)
+    parts = chunk_passages(passages, budget_tokens=budget)
     if not parts:
         # An empty draft would replace the one before.
         raise NotAsked("nothing_to_tell")

@@ -88,14 +88,14 @@ class VainAttempts:
         while len(self._tokens) > REMEMBERED:
             del self._tokens[next(iter(self._tokens))]
 
-    def copied(self) -> VainAttempts:
+    def copy(self) -> VainAttempts:
         return VainAttempts(dict(self._tokens))
 
 
 log = logging.getLogger(__name__)
 
 # Makes a summariser whose requests and replies the meter counts.
-Speak = Callable[[Meter], Summariser]
+SummariserFactory = Callable[[Meter], Summariser]
 
 TAKEN = "taken"
 # A model, or the parsing of its reply, raised an error outside its contract.
@@ -134,19 +134,19 @@ class Breaker:
 
     def rehearsal(self) -> Breaker:
         """Return an independent copy for a dry run."""
-        return Breaker(futility=self.futility.copied(), _failed=dict(self._failed), _resting=dict(self._resting))
+        return Breaker(futility=self.futility.copy(), _failed=dict(self._failed), _resting=dict(self._resting))
 
 
 @dataclass(slots=True, kw_only=True)
 class AttemptLog:
-    """The attempts so far, in order; `heard` is called with each as it ends."""
+    """The attempts so far, in order; `on_attempt` is called with each as it ends."""
 
-    heard: Callable[[Attempt], None]
+    on_attempt: Callable[[Attempt], None]
     attempts: list[Attempt] = field(default_factory=list)
 
     def add(self, attempt: Attempt) -> None:
         self.attempts.append(attempt)
-        self.heard(attempt)
+        self.on_attempt(attempt)
 
 
 async def draft_with_fallbacks(
@@ -154,7 +154,7 @@ async def draft_with_fallbacks(
     strategies: Sequence[str],
     *,
     tried: AttemptLog,
-    speak: Speak | None,
+    make_summariser: SummariserFactory | None,
     clock: Clock,
     breaker: Breaker,
     timeout_s: float,
@@ -176,7 +176,14 @@ async def draft_with_fallbacks(
             await asyncio.to_thread(conclude, proposal, EXTRACTIVE)
     for name in strategies[:-1]:
         outcome = await _try_model(
-            name, proposal, tried, speak=speak, clock=clock, breaker=breaker, timeout_s=timeout_s, deadline=deadline
+            name,
+            proposal,
+            tried,
+            make_summariser=make_summariser,
+            clock=clock,
+            breaker=breaker,
+            timeout_s=timeout_s,
+            deadline=deadline,
         )
         if outcome is not None:
             return outcome
@@ -222,18 +229,18 @@ async def _try_model(
     proposal: Proposal,
     tried: AttemptLog,
     *,
-    speak: Speak | None,
+    make_summariser: SummariserFactory | None,
     clock: Clock,
     breaker: Breaker,
     timeout_s: float,
     deadline: Deadline,
 ) -> Outcome | None:
     """Try one strategy that asks a model; return None if it fails."""
-    if speak is None:
+    if make_summariser is None:
         tried.add(Attempt(strategy=name, outcome="no_model"))
         return None
     started, meter = clock.now_ms(), Meter()
-    summariser = speak(meter)
+    summariser = make_summariser(meter)
     if breaker.is_open(name, summariser.name, now_ms=started):
         tried.add(Attempt(strategy=name, outcome="resting", model=summariser.name))
         return None

@@ -120,7 +120,7 @@ async def draft(brief: Brief, summariser: Summariser) -> Draft:
 class _SummaryDraft:
     """A summary that each part of a long span extends."""
 
-    tells_state = True
+    transcript_has_state = True
     most_tokens = MOST_SUMMARY_TOKENS
 
     def __init__(self, brief: Brief) -> None:

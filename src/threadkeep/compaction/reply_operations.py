@@ -51,9 +51,9 @@ class _Changes:
         self._by_text: dict[str, LedgerEntry] = {}
         for entry in sorted(ledger.entries, key=lambda entry: entry.section not in BINDING):
             self._by_text.setdefault(normalise_text(entry.text), entry)
-        told, seen = [source for entry in ledger.entries for source in entry.sources], [*records, *spoken]
-        self._records = {place.ordinal: place for place in (*told, *seen)}
-        self._newest = max(seen or told or [Pointer(thread_id, 0)], key=lambda place: place.ordinal)
+        cited, seen = [source for entry in ledger.entries for source in entry.sources], [*records, *spoken]
+        self._records = {place.ordinal: place for place in (*cited, *seen)}
+        self._newest = max(seen or cited or [Pointer(thread_id, 0)], key=lambda place: place.ordinal)
         self._messages = {place: f" {normalise_text(text)} " for place, text in spoken.items()}
         users = (f" {normalise_text(entry.text)} " for entry in ledger.entries if entry.speaker is Speaker.USER)
         self._user_text = "\n".join((*self._messages.values(), *users))

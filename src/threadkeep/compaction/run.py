@@ -333,7 +333,7 @@ async def _compact_observed(
         async with hold_lease(backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
             if lease is None and not order.dry_run:
                 raise CompactionRunning(thread_id)
-            tried = AttemptLog(heard=watch.tried)
+            tried = AttemptLog(on_attempt=watch.tried)
             # A lost lease stops nothing: the first commit wins, and the other one is stale.
             try:
                 done = await _compact(
@@ -391,7 +391,7 @@ async def _compact(
             proposal,
             strategies,
             tried=tried,
-            speak=await make_summariser(order, backend, basis.history, thread_id=thread_id, dialect=dialect),
+            make_summariser=await make_summariser(order, backend, basis.history, thread_id=thread_id, dialect=dialect),
             clock=backend.clock,
             breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
             timeout_s=policy.timeout_s,

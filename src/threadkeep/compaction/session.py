@@ -46,7 +46,7 @@ def find_unknown_operations(parsed: ParsedState, ledger: Ledger) -> list[str]:
 class _LedgerDraft:
     """A ledger that each reply updates."""
 
-    tells_state = False
+    transcript_has_state = False
     most_tokens = MOST_BLOCK_TOKENS
 
     def __init__(self, brief: Brief) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from threadkeep.compaction.backend import Backend, CompactionPolicy, DraftBudget, Order, RetryPolicy
 from threadkeep.compaction.draft import AskRemote, Meter, Summariser
 from threadkeep.compaction.draft_requests import ANSWER_TOKENS, OVER_BUDGET, NotAsked, estimate_request
-from threadkeep.compaction.fallback import Speak
+from threadkeep.compaction.fallback import SummariserFactory
 from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.llm import (
@@ -34,7 +34,9 @@ def choose_model(order: Order, policy: CompactionPolicy) -> Model | None:
     return order.model or policy.model
 
 
-async def make_summariser(order: Order, backend: Backend, history: History, *, thread_id: str, dialect: Dialect) -> Speak | None:
+async def make_summariser(
+    order: Order, backend: Backend, history: History, *, thread_id: str, dialect: Dialect
+) -> SummariserFactory | None:
     """Return a factory of summarisers for a thread's window; None without a model."""
     model = choose_model(order, backend.policy)
     if model is None:
@@ -88,7 +90,7 @@ def _build_summariser(
             if not any(name in rejected.reason for name in bounded.fields.keys() - request.fields.keys()):
                 raise
             reply = await patiently(request)
-        meter.heard(reply)
+        meter.add_reply(reply)
         counted = (reply.input_tokens or 0) + (reply.output_tokens or 0)
         if reply.cost_usd is not None and counted:
             policy.prices[model.name] = reply.cost_usd * 100 * MICRO_USD_IN_A_CENT / counted
@@ -126,7 +128,7 @@ def _build_compact(model: RemoteCompactor, meter: Meter, *, patience: RetryPolic
             jitter=patience.jitter,
             on_attempt=partial(_count_call, meter),
         )
-        meter.heard(made)
+        meter.add_reply(made)
         return made
 
     return compact
