@@ -2,7 +2,7 @@
 
 Each line is checked against the record it names; one that the record does not bear out is taken out, or put right, and reported.
 Required are every message of a person that the window no longer holds, pins, and the work under way. What a draft claims and no
-source shows is taken out and counted.
+source is_shown is taken out and counted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         required: Messages of people that left the window, pins, and lines about the work under way.
         kept: How many of them the new window tells, whole or shortened.
         repaired: Lines that were false, and were put right or taken out.
-        invented: What a draft claimed and no source shows; taken out.
+        invented: What a draft claimed and no source is_shown; taken out.
         left_out: How many messages of people the state has no room for; it names where they are.
     """
 
@@ -71,7 +71,7 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
     # Several messages may have one record: another's compaction that kept them.
     spoken = {(seen.source, shorten(seen.view.said)) for seen in plan.observed if seen.view.by_person}
     computed = {(entry.section, entry.text) for entry in compute_entries(ledger.journal, age=ledger.age, focus=focus)}
-    shows = _shows(plan, ledger)
+    is_shown = _make_value_check(plan, ledger)
     kept: list[LedgerEntry] = []
     repaired: list[Finding] = []
     invented: list[Finding] = []
@@ -79,25 +79,25 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
         view = records.get(entry.sources[-1]) if entry.sources else None
         match entry.speaker:
             case Speaker.USER if view is not None and not entry.noted and (entry.sources[-1], entry.text) not in spoken:
-                repaired.append(_finding("quote", entry))
+                repaired.append(_make_finding("quote", entry))
                 if not view.by_person:
                     continue
                 entry = replace(entry, text=shorten(view.said))
             case Speaker.AGENT if view is not None and entry.text not in " ".join(view.text.split()):
-                repaired.append(_finding("finding", entry))
+                repaired.append(_make_finding("finding", entry))
                 continue
             case Speaker.COMPUTED if not entry.pinned and (entry.section, entry.text) not in computed:
-                repaired.append(_finding("fact", entry))
+                repaired.append(_make_finding("fact", entry))
                 continue
             case Speaker.MODEL if entry.born == ledger.age and not entry.pinned and not entry.noted:
-                if unseen := sorted(value for value in find_values(entry.text) if not shows(value)):
-                    invented.append(Finding(kind="invented", text=", ".join(unseen), pointer=_place(entry)))
+                if unseen := sorted(value for value in find_values(entry.text) if not is_shown(value)):
+                    invented.append(Finding(kind="invented", text=", ".join(unseen), pointer=_find_pointer(entry)))
                     continue
-                if entry.section in BINDING and _repeats_a_user(entry, ledger):
-                    invented.append(_finding("restated", entry))
+                if entry.section in BINDING and _is_repetition(entry, ledger):
+                    invented.append(_make_finding("restated", entry))
                     continue
-                if entry.section is Section.ACTIVE and _alters_a_user(entry, ledger):
-                    invented.append(_finding("altered", entry))
+                if entry.section is Section.ACTIVE and _is_alteration(entry, ledger):
+                    invented.append(_make_finding("altered", entry))
                     continue
             case _:
                 pass
@@ -107,7 +107,7 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
 
 def make_report(audited: Audited, state: Ledger) -> AuditReport:
     """Return what a window tells of all it had to tell."""
-    required = list(_required(audited.ledger))
+    required = list(_find_required(audited.ledger))
     gone = [entry for entry in required if entry.id in state.left_out]
     return AuditReport(
         required=len(required),
@@ -118,51 +118,53 @@ def make_report(audited: Audited, state: Ledger) -> AuditReport:
     )
 
 
-def _required(ledger: Ledger) -> Iterator[LedgerEntry]:
+def _find_required(ledger: Ledger) -> Iterator[LedgerEntry]:
     for entry in ledger.entries:
         under_way = entry.speaker is Speaker.COMPUTED and entry.section is Section.HANDOFF and not entry.text.startswith(ASKED)
         if entry.pinned or under_way or (entry.speaker is Speaker.USER and entry.section is not Section.INACTIVE):
             yield entry
 
 
-def _repeats_a_user(entry: LedgerEntry, ledger: Ledger) -> bool:
+def _is_repetition(entry: LedgerEntry, ledger: Ledger) -> bool:
     """Whether a model's entry only says what a user said: that stands there word for word."""
     words = normalise_text(entry.text)
     said = (normalise_text(other.text) for other in ledger.entries if other.speaker is Speaker.USER)
     return bool(words) and any(f" {words} " in f" {other} " for other in said)
 
 
-def _alters_a_user(entry: LedgerEntry, ledger: Ledger) -> bool:
+def _is_alteration(entry: LedgerEntry, ledger: Ledger) -> bool:
     """Whether a model's entry is a message of a user with other words in it: no rule of a user's changes that way."""
     words = normalise_text(entry.text)
-    pieces = _pieces(words)
+    pieces = _split_trigrams(words)
     for other in (normalise_text(other.text) for other in ledger.entries if other.speaker is Speaker.USER):
-        if len(pieces & _pieces(other)) * 100 >= len(pieces) * ALIKE_PERCENT and not set(words.split()) <= set(other.split()):
+        if len(pieces & _split_trigrams(other)) * 100 >= len(pieces) * ALIKE_PERCENT and not set(words.split()) <= set(
+            other.split()
+        ):
             return True
     return False
 
 
-def _pieces(words: str) -> frozenset[str]:
+def _split_trigrams(words: str) -> frozenset[str]:
     """Return every run of three characters: texts of any language that say nearly the same share most of them."""
     return frozenset(words[at : at + 3] for at in range(max(1, len(words) - 2)))
 
 
-def _shows(plan: Plan, ledger: Ledger) -> Callable[[str], bool]:
-    """Return whether the span, or what the ledger had before this compaction, shows a value."""
+def _make_value_check(plan: Plan, ledger: Ledger) -> Callable[[str], bool]:
+    """Return whether the span, or what the ledger had before this compaction, is_shown a value."""
     older = [entry.text for entry in ledger.entries if entry.speaker is not Speaker.MODEL or entry.born != ledger.age]
     source = ""
 
-    def shows(value: str) -> bool:
+    def is_shown(value: str) -> bool:
         nonlocal source
         source = source or "\n".join((*older, *(seen.view.text for seen in plan.observed)))
         return value in source
 
-    return shows
+    return is_shown
 
 
-def _finding(kind: str, entry: LedgerEntry) -> Finding:
-    return Finding(kind=kind, text=entry.text, pointer=_place(entry))
+def _make_finding(kind: str, entry: LedgerEntry) -> Finding:
+    return Finding(kind=kind, text=entry.text, pointer=_find_pointer(entry))
 
 
-def _place(entry: LedgerEntry) -> str | None:
+def _find_pointer(entry: LedgerEntry) -> str | None:
     return str(entry.sources[-1]) if entry.sources else None

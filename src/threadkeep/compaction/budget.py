@@ -72,7 +72,7 @@ def fit(
     room = min(allowed - estimate_state(fitted), budget.tokens * budget.drafted // 100)
     while True:
         told: set[str] = set()
-        _take(reversed(drafted), told, room=room)
+        _take_entries(reversed(drafted), told, room=room)
         shown = replace(fitted, entries=ledger.entries, left_out=fitted.left_out | (mine - told))
         over = estimate_state(shown) - allowed
         if over <= 0 or not told:
@@ -86,7 +86,7 @@ def _fit_others(
     """Return the ledger with what its state leaves out so that it takes at most `allowed` tokens."""
     bound = allowed
     while True:
-        fitted = _choose(ledger, in_view=in_view, repeated=repeated, allowed=allowed, budget=budget)
+        fitted = _choose_entries(ledger, in_view=in_view, repeated=repeated, allowed=allowed, budget=budget)
         over = estimate_state(fitted) - bound
         if over <= 0 or allowed <= 0:
             return fitted
@@ -100,30 +100,32 @@ def must_be_told(entry: LedgerEntry) -> bool:
     return entry.section is Section.HANDOFF and entry.speaker is Speaker.COMPUTED and not entry.text.startswith(ASKED)
 
 
-def _choose(ledger: Ledger, *, in_view: frozenset[str], repeated: frozenset[str], allowed: int, budget: StateBudget) -> Ledger:
+def _choose_entries(
+    ledger: Ledger, *, in_view: frozenset[str], repeated: frozenset[str], allowed: int, budget: StateBudget
+) -> Ledger:
     shown = [entry for entry in ledger.entries if entry.id not in in_view and entry.id not in repeated]
     must = [entry for entry in shown if must_be_told(entry)]
-    tight = 2 * sum(map(_cost, must)) > allowed
+    tight = 2 * sum(map(_estimate_line, must)) > allowed
     cut = frozenset(entry.id for entry in must if tight and entry.section is Section.OBJECTIVE and not entry.pinned)
-    room = max(0, allowed - estimate_text(PREFACE) - sum(_cost(entry, brief=entry.id in cut) for entry in must))
-    pools = _pools(ledger, [entry for entry in shown if not must_be_told(entry)])
+    room = max(0, allowed - estimate_text(PREFACE) - sum(_estimate_line(entry, brief=entry.id in cut) for entry in must))
+    pools = _split_pools(ledger, [entry for entry in shown if not must_be_told(entry)])
     told: set[str] = set()
     shares = {"findings": budget.findings, "handoff": budget.handoff, "evidence": budget.evidence}
-    others = sum(min(room * share // 100, sum(map(_cost, pools[name]))) for name, share in shares.items())
+    others = sum(min(room * share // 100, sum(map(_estimate_line, pools[name]))) for name, share in shares.items())
     brief = frozenset[str]()
-    if not _fits(pools["messages"], room=room - others):
+    if not _has_room(pools["messages"], room=room - others):
         # Long messages are told in brief, and those come first that say most; the other parts keep to their shares of the rest.
         brief = frozenset(entry.id for entry in pools["messages"] if len(entry.text) > BRIEF_CHARS)
         pools["messages"] = rank_messages(pools["messages"], beside=ledger.entries)
-    spent = _take(pools["messages"], told, room=max(room - others, room * budget.messages // 100), brief=brief)
+    spent = _take_entries(pools["messages"], told, room=max(room - others, room * budget.messages // 100), brief=brief)
     for name, share in shares.items():
-        spent += _take(pools[name], told, room=min(room - spent, room * share // 100))
-    spent += _take(pools["messages"], told, room=room - spent, brief=brief)
+        spent += _take_entries(pools[name], told, room=min(room - spent, room * share // 100))
+    spent += _take_entries(pools["messages"], told, room=room - spent, brief=brief)
     gone = frozenset(entry.id for pool in pools.values() for entry in pool if entry.id not in told)
     return replace(ledger, in_view=in_view, brief=(brief & told) | cut, left_out=gone | repeated)
 
 
-def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[LedgerEntry]]:
+def _split_pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[LedgerEntry]]:
     """Return entries by the share they are told from, in each the one first that is to stay longest."""
     pools: dict[str, list[LedgerEntry]] = {"messages": [], "findings": [], "handoff": [], "evidence": []}
     for entry in reversed(entries):
@@ -138,13 +140,13 @@ def _pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[Led
     return pools
 
 
-def _take(pool: Iterable[LedgerEntry], told: set[str], *, room: int, brief: frozenset[str] = frozenset()) -> int:
+def _take_entries(pool: Iterable[LedgerEntry], told: set[str], *, room: int, brief: frozenset[str] = frozenset()) -> int:
     """Put entries of a pool among those told, in its order, as long as they fit; return what they take."""
     spent = 0
     for entry in pool:
         if entry.id in told:
             continue
-        cost = _cost(entry, brief=entry.id in brief)
+        cost = _estimate_line(entry, brief=entry.id in brief)
         if spent + cost > room:
             break
         told.add(entry.id)
@@ -152,14 +154,14 @@ def _take(pool: Iterable[LedgerEntry], told: set[str], *, room: int, brief: froz
     return spent
 
 
-def _fits(pool: Iterable[LedgerEntry], *, room: int) -> bool:
+def _has_room(pool: Iterable[LedgerEntry], *, room: int) -> bool:
     """Whether a whole pool fits; no more of it is measured than that takes."""
     for entry in pool:
-        room -= _cost(entry)
+        room -= _estimate_line(entry)
         if room < 0:
             return False
     return True
 
 
-def _cost(entry: LedgerEntry, *, brief: bool = False) -> int:
+def _estimate_line(entry: LedgerEntry, *, brief: bool = False) -> int:
     return estimate_text(render_line(entry, brief=brief)) + LINE_TOKENS

@@ -29,12 +29,12 @@ def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[Lit
         StateEntry(item=msgspec.Raw(state.raw)),
         # Behind the state: a history may not begin with one where instructions have a field of their own.
         *(keep_entry(seen) for seen in systems),
-        *_said_last(plan, dialect),
+        *_place_messages(plan, dialect),
         *place_tail(plan, dialect=dialect),
     ]
 
 
-def _said_last(plan: Plan, dialect: Dialect) -> list[LayoutEntry]:
+def _place_messages(plan: Plan, dialect: Dialect) -> list[LayoutEntry]:
     """Return what people said last, and the request in its place among it: words beside a tool's output may be newer."""
     said = [(quote.source.ordinal, quote_entry(quote, dialect)) for quote in plan.quoted]
     if plan.request is not None and plan.request.entry.source is not None:
@@ -45,7 +45,7 @@ def _said_last(plan: Plan, dialect: Dialect) -> list[LayoutEntry]:
 def place_tail(plan: Plan, *, dialect: Dialect) -> list[LayoutEntry]:
     """Return the part of the tail that the layout must hold."""
     calls = {call_id: seen.view for seen in (*plan.replaced, *(kept.seen for kept in plan.tail)) for call_id in seen.view.opens}
-    return [_tail_entry(kept, calls=calls, dialect=dialect) for kept in plan.tail[: count_placed(plan)]]
+    return [_make_tail_entry(kept, calls=calls, dialect=dialect) for kept in plan.tail[: count_placed(plan)]]
 
 
 def count_placed(plan: Plan) -> int:
@@ -77,14 +77,14 @@ def find_faults(before: list[View], after: list[View]) -> list[str]:
     found = [f"output {call_id} has no call" for call_id in find_orphans(after) if call_id not in find_orphans(before)]
     running = set(find_open_calls(before))
     found.extend(f"call {call_id} lost its output" for call_id in find_open_calls(after) if call_id not in running)
-    if _loose_reasoning(after) > _loose_reasoning(before):
+    if _count_loose_reasoning(after) > _count_loose_reasoning(before):
         found.append("reasoning stands without the item it belongs to")
     if not any(view.by_person for view in after) and any(view.by_person for view in before):
         found.append("no request of a person is left")
     return found
 
 
-def _loose_reasoning(views: list[View]) -> int:
+def _count_loose_reasoning(views: list[View]) -> int:
     """Return how many reasoning items are followed by nothing of the model's; an interrupted turn leaves one."""
     following = [*views[1:], None]
     pairs = zip(views, following, strict=True)
@@ -116,11 +116,11 @@ def keep_entry(seen: Position) -> LayoutEntry:
     if source is None:
         raise AssertionError("only the state and literals have no record, and the state is never kept")
     if seen.entry.kind is EntryKind.STUB:
-        return _stub(seen, seen.entry.item)
+        return _make_stub(seen, seen.entry.item)
     return KeepEntry(thread=source.thread_id, ordinal=source.ordinal, depth=seen.entry.depth)
 
 
-def _stub(seen: Position, item: Item) -> LayoutEntry:
+def _make_stub(seen: Position, item: Item) -> LayoutEntry:
     source = seen.entry.source
     if source is None:
         raise AssertionError("a stub stands for a record")
@@ -128,16 +128,16 @@ def _stub(seen: Position, item: Item) -> LayoutEntry:
     return StubEntry(thread=source.thread_id, ordinal=source.ordinal, depth=seen.entry.depth, item=raw)
 
 
-def _tail_entry(kept: TailPosition, *, calls: Mapping[str, View], dialect: Dialect) -> LayoutEntry:
+def _make_tail_entry(kept: TailPosition, *, calls: Mapping[str, View], dialect: Dialect) -> LayoutEntry:
     # A literal has no record that a stub could point at.
     if not kept.stub or kept.seen.entry.kind in (EntryKind.STUB, EntryKind.LITERAL):
         return keep_entry(kept.seen)
-    text = _stub_text(kept.seen, calls) if kept.cut_tokens is None else _cut_text(kept.seen, tokens=kept.cut_tokens)
+    text = _describe_output(kept.seen, calls) if kept.cut_tokens is None else _cut_output(kept.seen, tokens=kept.cut_tokens)
     stub = dialect.replace_output(kept.seen.entry.item, text)
-    return _stub(kept.seen, stub) if stub else keep_entry(kept.seen)
+    return _make_stub(kept.seen, stub) if stub else keep_entry(kept.seen)
 
 
-def _cut_text(seen: Position, *, tokens: int) -> str:
+def _cut_output(seen: Position, *, tokens: int) -> str:
     """Return the beginning and the end of an output; between them, where the whole of it is."""
     ordinal = seen.entry.source.ordinal if seen.entry.source else 0
     text = seen.view.text
@@ -149,7 +149,7 @@ def _cut_text(seen: Position, *, tokens: int) -> str:
     return f"{head}\n[… {len(text) - len(head) - len(tail):,} characters left out; in full at #{ordinal} …]\n{tail}"
 
 
-def _stub_text(seen: Position, calls: Mapping[str, View]) -> str:
+def _describe_output(seen: Position, calls: Mapping[str, View]) -> str:
     """Return the one line that stands for an output: what ran, how much it said, how it began, where it is."""
     call = next((calls[call_id] for call_id in seen.view.closes if call_id in calls), None)
     ran = f"{call.tool}: {flatten(tell_call(call))[:60]}" if call else "output"

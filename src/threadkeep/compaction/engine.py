@@ -126,7 +126,7 @@ def read_ledger(history: History, *, carried: Ledger | None = None) -> Ledger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class StateContent:
     """What the new window may tell, wherever the frontier is cut; `repeated` are messages that say nothing of their own."""
 
     audited: Audited
@@ -240,7 +240,7 @@ def propose(
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
-        plan=_widest_plan(taken, dialect=dialect, tip=tip, room=room, adopting=adopting),
+        plan=_make_widest_plan(taken, dialect=dialect, tip=tip, room=room, adopting=adopting),
         window=tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
         ledger=read_ledger(history, carried=ledger),
         focus=focus,
@@ -280,7 +280,7 @@ def _measure_room(before: int, *, target: str | None, fit_tokens: int | None, wi
     )
 
 
-def _widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, room: Room, adopting: bool) -> Plan:
+def _make_widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, room: Room, adopting: bool) -> Plan:
     """Return the plan a draft is made for."""
     if adopting and taken.written is not None:
         return plan_from(taken.history, view=dialect.view, tip=tip, ordinal=taken.written.place.ordinal)
@@ -291,10 +291,10 @@ def _widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, room: Room, ado
 
 def has_something_to_replace(proposal: Proposal) -> bool:
     """Whether any draft could come to a checkpoint: without a frontier something new stands before the request."""
-    return _replaces(_cut(proposal, 0))
+    return _has_replacement(_plan_cut(proposal, 0))
 
 
-def _replaces(plan: Plan) -> bool:
+def _has_replacement(plan: Plan) -> bool:
     return any(seen.entry.after_cut for seen in plan.replaced) or count_placed(plan) > 0
 
 
@@ -309,20 +309,20 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     best: Outcome | None = None
     broken: BrokenWindow | None = None
     # What is remembered does not depend on where the frontier is cut.
-    audited = audit(proposal.brief.plan, _drafted(proposal, draft), focus=proposal.brief.focus)
-    told = Material(audited=audited, repeated=find_repeated(audited.ledger))
-    for plan, frontier_tokens in _plans(proposal, draft):
-        if not _replaces(plan):
+    audited = audit(proposal.brief.plan, _apply_draft(proposal, draft), focus=proposal.brief.focus)
+    content = StateContent(audited=audited, repeated=find_repeated(audited.ledger))
+    for plan, frontier_tokens in _iterate_plans(proposal, draft):
+        if not _has_replacement(plan):
             continue
         try:
-            outcome = _attempt(plan, proposal, draft, told)
+            outcome = _build_outcome(plan, proposal, draft, content)
         except BrokenWindow as fault:
             # A shorter frontier may do without what is broken here.
             broken = fault
             continue
         if not outcome.over_target and draft.summary is None and not proposal.room.is_tiny and not proposal.adopting:
-            outcome = _widen(outcome, plan, proposal, draft, told, frontier_tokens=frontier_tokens)
-        if best is None or _misses(outcome, proposal) < _misses(best, proposal):
+            outcome = _widen(outcome, plan, proposal, draft, content, frontier_tokens=frontier_tokens)
+        if best is None or _measure_miss(outcome, proposal) < _measure_miss(best, proposal):
             best = outcome
         if not outcome.over_target and not (proposal.room.is_tiny and outcome.report.left_out):
             break
@@ -333,7 +333,7 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     return best
 
 
-def _plans(proposal: Proposal, draft: Draft) -> Iterator[tuple[Plan, int]]:
+def _iterate_plans(proposal: Proposal, draft: Draft) -> Iterator[tuple[Plan, int]]:
     """Yield the plans to try with their frontiers' budgets, the widest first. A hand-off keeps only what is under way."""
     frontier_tokens = proposal.room.frontier_tokens
     if proposal.adopting or draft.summary is None:
@@ -342,14 +342,16 @@ def _plans(proposal: Proposal, draft: Draft) -> Iterator[tuple[Plan, int]]:
         return
     for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
         budget = int(frontier_tokens * rung)
-        yield _cut(proposal, budget), budget
+        yield _plan_cut(proposal, budget), budget
 
 
-def _cut(proposal: Proposal, frontier_tokens: int) -> Plan:
+def _plan_cut(proposal: Proposal, frontier_tokens: int) -> Plan:
     return plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=frontier_tokens)
 
 
-def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, told: Material, *, frontier_tokens: int) -> Outcome:
+def _widen(
+    outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, content: StateContent, *, frontier_tokens: int
+) -> Outcome:
     """Return the outcome with what there is room left for: a wider frontier, else, at a tight target, a larger state."""
     room = proposal.room
     least = room.filled * SPARE_PERCENT // 100
@@ -358,28 +360,28 @@ def _widen(outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, told:
         if step < least or budget >= room.widest_tokens:
             break
         wider_budget = min(budget + step, room.widest_tokens)
-        wider_plan = _cut(proposal, wider_budget)
+        wider_plan = _plan_cut(proposal, wider_budget)
         try:
-            wider = _attempt(wider_plan, proposal, draft, told) if _replaces(wider_plan) else None
+            wider = _build_outcome(wider_plan, proposal, draft, content) if _has_replacement(wider_plan) else None
         except BrokenWindow:
             wider = None
-        if wider is None or wider.tokens_after > room.filled or (not room.is_tight and _tells_less(wider, outcome)):
+        if wider is None or wider.tokens_after > room.filled or (not room.is_tight and _has_more_left_out(wider, outcome)):
             # The next step back is too large a turn, or output.
             step //= 2
             continue
         budget, outcome, plan = wider_budget, wider, wider_plan
         step = room.filled - outcome.tokens_after
     if room.is_tight and room.filled - outcome.tokens_after >= least:
-        return _attempt(plan, replace(proposal, room=replace(room, is_tight=False)), draft, told)
+        return _build_outcome(plan, replace(proposal, room=replace(room, is_tight=False)), draft, content)
     return outcome
 
 
-def _tells_less(wider: Outcome, outcome: Outcome) -> bool:
+def _has_more_left_out(wider: Outcome, outcome: Outcome) -> bool:
     """Whether the state would leave out more for a wider frontier."""
     return len(wider.ledger.left_out) > len(outcome.ledger.left_out)
 
 
-def _misses(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
+def _measure_miss(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
     """Return how far a window is from what is wanted: tokens over the target, then messages of people left to recall."""
     return max(0, outcome.tokens_after - proposal.room.most), outcome.report.left_out
 
@@ -407,7 +409,7 @@ def remember(history: History, *, dialect: Dialect, carried: Ledger | None = Non
     return audit(plan, merge_observed(replace(ledger, age=ledger.age + 1), plan.observed)).ledger
 
 
-def _drafted(proposal: Proposal, draft: Draft) -> Ledger:
+def _apply_draft(proposal: Proposal, draft: Draft) -> Ledger:
     """Return the ledger after what the draft says, then with what the window says: a draft's numbers are those it was shown."""
     brief = proposal.brief
     ledger = replace(brief.ledger, age=brief.ledger.age + 1)
@@ -417,13 +419,13 @@ def _drafted(proposal: Proposal, draft: Draft) -> Ledger:
     return merge_observed(ledger, (*brief.unread, *brief.plan.observed), focus=brief.focus)
 
 
-def _attempt(plan: Plan, proposal: Proposal, draft: Draft, told: Material) -> Outcome:
+def _build_outcome(plan: Plan, proposal: Proposal, draft: Draft, content: StateContent) -> Outcome:
     history, dialect = proposal.history, proposal.brief.dialect
-    plan, state = _show(plan, told, proposal, hand_off=draft.summary is not None)
-    checked = make_report(told.audited, state)
-    layout = _layout(plan, state, proposal, draft)
+    plan, state = _fit_state(plan, content, proposal, hand_off=draft.summary is not None)
+    checked = make_report(content.audited, state)
+    layout = _make_layout(plan, state, proposal, draft)
     loose = [kept.seen.entry.item for kept in plan.tail[count_placed(plan) :]]
-    items = [*_literal(layout, history), *loose]
+    items = [*_list_items(layout, history), *loose]
     problems = find_faults([dialect.view(item) for item in history.items], [dialect.view(item) for item in items])
     if problems:
         raise BrokenWindow(proposal.brief.thread_id, faults=tuple(problems))
@@ -469,9 +471,9 @@ def _attempt(plan: Plan, proposal: Proposal, draft: Draft, told: Material) -> Ou
     )
 
 
-def _show(plan: Plan, told: Material, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
+def _fit_state(plan: Plan, content: StateContent, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
     """Return what the new window tells of the ledger: people's newest messages behind the state, the state within its room."""
-    ledger, repeated = told.audited.ledger, told.repeated
+    ledger, repeated = content.audited.ledger, content.repeated
     room = max(0, proposal.room.most - plan.kept_tokens)
     if not hand_off:
         least = fit(ledger, in_view=frozenset(), room_tokens=0, budget=proposal.state_budget)
@@ -481,7 +483,7 @@ def _show(plan: Plan, told: Material, proposal: Proposal, *, hand_off: bool) -> 
         elif proposal.room.is_tight:
             beside = min(beside, proposal.room.most * QUOTED_PERCENT // 100)
         quotes = quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, beside), repeated=repeated)
-        plan = plan.quoting(quotes)
+        plan = plan.with_quotes(quotes)
         room = max(0, proposal.room.most - plan.kept_tokens)
     if proposal.room.is_tight and not proposal.room.is_tiny:
         room = min(room, proposal.room.most * STATE_PERCENT // 100)
@@ -496,7 +498,7 @@ def _show(plan: Plan, told: Material, proposal: Proposal, *, hand_off: bool) -> 
     )
 
 
-def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:
+def _make_layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:
     dialect = proposal.brief.dialect
     if draft.summary is None:
         literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
@@ -507,7 +509,7 @@ def _layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list
     return lay_out_handoff(plan, quoted=quoted, summary=summary, dialect=dialect, mid_turn=proposal.phase == "mid_turn")
 
 
-def _literal(layout: list[LayoutEntry], history: History) -> list[Item]:
+def _list_items(layout: list[LayoutEntry], history: History) -> list[Item]:
     """Return the items a layout stands for, taken from the window it was computed on."""
     recorded = {entry.source: entry.item for entry in history.entries}
     return [

@@ -27,7 +27,7 @@ import msgspec
 
 from threadkeep.compaction.images import find_pictures, render_picture
 from threadkeep.compaction.secrets import mask_secrets
-from threadkeep.compaction.shell import Edit, covers
+from threadkeep.compaction.shell import Edit, is_rerun
 from threadkeep.compaction.todo_list import Todo, TodoChange, change_list
 from threadkeep.compaction.tool_result import Result, find_error_line, find_open_file, flatten, is_refusal_text, read_results
 from threadkeep.compaction.tool_use import OPEN_FILE, Use, classify_call, read_calls
@@ -50,14 +50,14 @@ def apply_edit(files: dict[str, ChangedFile], edit: Edit, *, source: str) -> Non
     """Bring `files`, the newest last, up to date with an edit that succeeded."""
     match edit.effect:
         case "changed" | "deleted":
-            for path in _same_file(edit.path, files, loose=edit.effect == "deleted"):
+            for path in _find_spellings(edit.path, files, loose=edit.effect == "deleted"):
                 del files[path]
             files[edit.path] = ChangedFile(path=edit.path, source=source, deleted=edit.effect == "deleted")
             if len(files) > CHANGED_KEPT:
                 del files[next(iter(files))]
         case "gone" | "reverted":
             # What is no longer there, or is again as it was, is not among the files the work changed.
-            same = set(_same_file(edit.path, files, loose=True))
+            same = set(_find_spellings(edit.path, files, loose=True))
             under = f"{edit.path}/"
             for path in [path for path in files if edit.path == "." or path in same or path.startswith(under)]:
                 del files[path]
@@ -75,7 +75,7 @@ def render_files(files: Sequence[ChangedFile]) -> str:
     return ", ".join((*told, *more))
 
 
-def _same_file(path: str, known: dict[str, ChangedFile], *, loose: bool) -> list[str]:
+def _find_spellings(path: str, known: dict[str, ChangedFile], *, loose: bool) -> list[str]:
     """Return the spellings under which a file is listed: as it is, or relative where the other one is absolute.
 
     A bare name fits many absolute paths. With `loose` it fits them all: a line that may have become false is dropped.
@@ -207,24 +207,26 @@ class TurnDigest:
 
 
 def fold(facts: Facts, items: Sequence[ObservedItem]) -> Facts:
-    """Return the facts with those of `items`, in order; items that `facts` already covers are passed over."""
-    state = _State(facts)
+    """Return the facts with those of `items`, in order; items that `facts` already is_rerun are passed over."""
+    state = _FactsFold(facts)
     for seen in items:
         if seen.source.ordinal >= state.upto:
             state.add(seen)
-    return state.facts()
+    return state.freeze()
 
 
 def render_facts(facts: Facts) -> FactLines:
     """Return each part of the facts as plain lines."""
     failure = facts.failure
     return FactLines(
-        changed=tuple(_line(f"{'deleted' if file.deleted else 'changed'} {file.path}", file.source) for file in facts.changed),
-        commands=tuple(_line(render_command(command), command.source) for command in facts.commands),
-        failure=(_line(f"last error: {failure.call}: {failure.text}", failure.source),) if failure else (),
-        open_calls=tuple(_line(f"open call: {call.text}", call.source) for call in facts.open_calls),
-        todos=_todo_lines(facts),
-        images=tuple(_line(image.text, image.source) for image in facts.images),
+        changed=tuple(
+            _make_line(f"{'deleted' if file.deleted else 'changed'} {file.path}", file.source) for file in facts.changed
+        ),
+        commands=tuple(_make_line(render_command(command), command.source) for command in facts.commands),
+        failure=(_make_line(f"last error: {failure.call}: {failure.text}", failure.source),) if failure else (),
+        open_calls=tuple(_make_line(f"open call: {call.text}", call.source) for call in facts.open_calls),
+        todos=_render_todos(facts),
+        images=tuple(_make_line(image.text, image.source) for image in facts.images),
     )
 
 
@@ -243,24 +245,24 @@ def digest_turn(items: Sequence[ObservedItem]) -> TurnDigest:
     """Return what the items of one turn did."""
     facts = fold(Facts(), items)
     return TurnDigest(
-        changed=_line(f"changed {render_files(facts.changed)}", facts.changed[-1].source) if facts.changed else None,
-        commands=tuple(_line(render_command(command), command.source) for command in facts.commands),
+        changed=_make_line(f"changed {render_files(facts.changed)}", facts.changed[-1].source) if facts.changed else None,
+        commands=tuple(_make_line(render_command(command), command.source) for command in facts.commands),
     )
 
 
-def _line(text: str, source: str) -> Line:
+def _make_line(text: str, source: str) -> Line:
     return Line(text=text, source=parse_pointer(source))
 
 
-def _todo_lines(facts: Facts) -> tuple[Line, ...]:
+def _render_todos(facts: Facts) -> tuple[Line, ...]:
     if not facts.todos:
         return ()
-    waiting = tuple(_line(f"todo [{todo.status}]: {todo.text}", todo.source) for todo in facts.todos)
-    done = (_line(f"todo [done]: {facts.todos_done} of the list", facts.todos[-1].source),) if facts.todos_done else ()
+    waiting = tuple(_make_line(f"todo [{todo.status}]: {todo.text}", todo.source) for todo in facts.todos)
+    done = (_make_line(f"todo [done]: {facts.todos_done} of the list", facts.todos[-1].source),) if facts.todos_done else ()
     return (*waiting, *done)
 
 
-class _State:
+class _FactsFold:
     """The facts while they are being folded. Everything it holds is in `Facts`, so a fold can stop and go on anywhere."""
 
     def __init__(self, facts: Facts) -> None:
@@ -274,7 +276,7 @@ class _State:
         self._todos_done = facts.todos_done
         self._images = list(facts.images)
 
-    def facts(self) -> Facts:
+    def freeze(self) -> Facts:
         return Facts(
             upto=self.upto,
             changed=tuple(self._changed.values()),
@@ -293,24 +295,24 @@ class _State:
         view = seen.view
         if view.kind is ItemKind.OUTPUT or view.closes:
             for result in read_results(view, seen.item):
-                name = _short(result.id)
+                name = _shorten_id(result.id)
                 call = self._open.pop(name, None) or self._left.pop(name, None)
                 if call is not None:
-                    self._answered(call, result, source=str(seen.source))
+                    self._record_answer(call, result, source=str(seen.source))
             for call_id in view.closes:
-                self._open.pop(_short(call_id), None)
+                self._open.pop(_shorten_id(call_id), None)
         if view.opens:
-            self._opened(seen)
+            self._record_calls(seen)
         if view.kind is ItemKind.MESSAGE and (view.by_person or view.is_task):
-            self._asked()
+            self._begin_request()
             if view.images and view.by_person:
-                self._images = [*self._images, *_images(seen)][-IMAGES_KEPT:]
+                self._images = [*self._images, *_read_images(seen)][-IMAGES_KEPT:]
 
-    def _opened(self, seen: ObservedItem) -> None:
+    def _record_calls(self, seen: ObservedItem) -> None:
         uses = {call.id: classify_call(call) for call in read_calls(seen.view, seen.item)}
         for call_id in seen.view.opens:
             use = uses.get(call_id) or Use(does="other", text=flatten(seen.view.tool or "a tool"))
-            name = _short(call_id)
+            name = _shorten_id(call_id)
             self._left.pop(name, None)
             self._open.pop(name, None)
             self._open[name] = OpenCall(
@@ -325,80 +327,82 @@ class _State:
                 session=use.session,
                 todos=use.todos,
             )
-        _bound(self._open, OPEN_KEPT)
+        _drop_oldest(self._open, OPEN_KEPT)
 
-    def _asked(self) -> None:
+    def _begin_request(self) -> None:
         """A person began another request: calls without an answer were broken off, and errors grow old."""
         self._left.update(self._open)
         self._open.clear()
-        _bound(self._left, OPEN_KEPT)
+        _drop_oldest(self._left, OPEN_KEPT)
         aged = (msgspec.structs.replace(failure, requests=failure.requests + 1) for failure in self._failures)
         self._failures = [failure for failure in aged if failure.requests < REQUESTS_AFTER_ERROR]
 
-    def _answered(self, call: OpenCall, result: Result, *, source: str) -> None:
-        ok, outcome = _outcome(call, result)
+    def _record_answer(self, call: OpenCall, result: Result, *, source: str) -> None:
+        ok, outcome = _judge_outcome(call, result)
         if call.does == "poll":
-            self._polled(call, result, ok=ok, outcome=outcome, source=source)
+            self._record_poll(call, result, ok=ok, outcome=outcome, source=source)
             return
         if result.declined:
             return
         if ok is False:
             if call.does != "look" and call.does != "list":
-                self._failed(call, outcome, source=source)
+                self._record_failure(call, outcome, source=source)
         else:
-            self._succeeded(call, result)
+            self._record_success(call, result)
         if call.listed or (ok is False and call.does == "edit" and call.keys[:1] and call.keys[0].startswith("$ ")):
-            self._ran(Command(text=call.text, source=source, outcome=outcome, ok=ok, keys=call.keys, session=result.session))
+            self._list_command(
+                Command(text=call.text, source=source, outcome=outcome, ok=ok, keys=call.keys, session=result.session)
+            )
 
-    def _polled(self, call: OpenCall, result: Result, *, ok: bool | None, outcome: str, source: str) -> None:
+    def _record_poll(self, call: OpenCall, result: Result, *, ok: bool | None, outcome: str, source: str) -> None:
         """A process that was left running has ended: its command gets its outcome."""
         ran = next((command for command in self._commands if command.session and command.session == call.session), None)
         if ran is None or not result.told or ok is None:
             return
         ended = msgspec.structs.replace(ran, source=source, outcome=outcome, ok=ok, session="")
-        self._ran(ended)
+        self._list_command(ended)
         if ok:
-            self._put_right(ran.keys)
+            self._clear_failures(ran.keys)
         else:
-            self._failures = _newest(self._failures, Failure(text=outcome, call=ran.text, source=source, keys=ran.keys))
+            self._failures = _append_failure(self._failures, Failure(text=outcome, call=ran.text, source=source, keys=ran.keys))
 
-    def _failed(self, call: OpenCall, outcome: str, *, source: str) -> None:
+    def _record_failure(self, call: OpenCall, outcome: str, *, source: str) -> None:
         shown = f"`{call.text}`" if call.listed else call.text
-        self._failures = _newest(self._failures, Failure(text=outcome, call=shown, source=source, keys=call.keys))
+        self._failures = _append_failure(self._failures, Failure(text=outcome, call=shown, source=source, keys=call.keys))
 
-    def _succeeded(self, call: OpenCall, result: Result) -> None:
-        edits = (_named(edit, result.text) for edit in call.edits)
-        kept = tuple(edit for edit in edits if edit.path and not _complained(edit.by, result.text))
+    def _record_success(self, call: OpenCall, result: Result) -> None:
+        edits = (_resolve_open_file(edit, result.text) for edit in call.edits)
+        kept = tuple(edit for edit in edits if edit.path and not _has_complaint(edit.by, result.text))
         for edit in kept:
             apply_edit(self._changed, edit, source=call.source)
         files = tuple(f"file {edit.path}" for edit in kept)
         if not result.session:
-            self._put_right((*call.keys, *files))
+            self._clear_failures((*call.keys, *files))
         if call.todos is not None:
             self._todos, self._todos_done = change_list(
                 self._todos or (), self._todos_done, call.todos, answer=result.text, source=call.source
             )
 
-    def _ran(self, command: Command) -> None:
+    def _list_command(self, command: Command) -> None:
         """List a command as the newest; an older run of the same is the same line."""
         others = [
             other for other in self._commands if other.text != command.text and (not other.keys or other.keys != command.keys)
         ]
         self._commands = [*others, command][-COMMANDS_KEPT:]
 
-    def _put_right(self, keys: Sequence[str]) -> None:
+    def _clear_failures(self, keys: Sequence[str]) -> None:
         """Drop from each error what succeeded now, and the error when nothing of it is left."""
         if not self._failures or not keys:
             return
         standing: list[Failure] = []
         for failure in self._failures:
-            left = tuple(key for key in failure.keys if not any(_covers(done, key) for done in keys))
+            left = tuple(key for key in failure.keys if not any(_is_rerun(done, key) for done in keys))
             if left or not failure.keys:
                 standing.append(failure if left == failure.keys else msgspec.structs.replace(failure, keys=left))
         self._failures = standing
 
 
-def _outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
+def _judge_outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
     """Return how a call ended, given what it does.
 
     A tool that is no shell and has no error flag says in its first words that it refused. Exit code 0 of a line whose last
@@ -411,38 +415,38 @@ def _outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
     return result.ok, mask_secrets(result.outcome)
 
 
-def _named(edit: Edit, answer: str) -> Edit:
+def _resolve_open_file(edit: Edit, answer: str) -> Edit:
     return msgspec.structs.replace(edit, path=find_open_file(answer)) if edit.path == OPEN_FILE else edit
 
 
-def _complained(program: str, output: str) -> bool:
+def _has_complaint(program: str, output: str) -> bool:
     """Whether a program of a longer line says in its output that it failed."""
     return bool(program) and (f"\n{program}: " in output or output.startswith(f"{program}: "))
 
 
-def _covers(done: str, failed: str) -> bool:
+def _is_rerun(done: str, failed: str) -> bool:
     if done.startswith("$ ") and failed.startswith("$ "):
-        return covers(done[2:], failed[2:])
+        return is_rerun(done[2:], failed[2:])
     return done == failed
 
 
-def _newest(failures: list[Failure], failure: Failure) -> list[Failure]:
+def _append_failure(failures: list[Failure], failure: Failure) -> list[Failure]:
     others = [other for other in failures if other.keys != failure.keys]
     return [*others, failure][-FAILURES_KEPT:]
 
 
-def _bound(entries: dict[str, OpenCall], limit: int) -> None:
+def _drop_oldest(entries: dict[str, OpenCall], limit: int) -> None:
     while len(entries) > limit:
         del entries[next(iter(entries))]
 
 
-def _short(call_id: str) -> str:
+def _shorten_id(call_id: str) -> str:
     """Return a call's id, or a digest where it is longer than any provider writes one."""
     raw = call_id.encode("utf-8", "replace")
     return raw.decode() if len(raw) <= ID_CHARS else blake2b(raw, digest_size=16).hexdigest()
 
 
-def _images(seen: ObservedItem) -> list[Image]:
+def _read_images(seen: ObservedItem) -> list[Image]:
     """Return a line for each picture of a message; its words are the caption of all."""
     caption = flatten(seen.view.said) or "without words"
     found = find_pictures(seen.item.raw)[-IMAGES_KEPT:] if seen.item else []

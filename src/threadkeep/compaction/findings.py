@@ -60,8 +60,8 @@ def find_findings(text: str, *, source: str, concludes: bool) -> list[Finding]:
     """Return the findings of one message of the agent's, in order; `concludes` says that it ended a turn."""
     found = [
         Finding(text=sentence, source=source, worth=worth + 2 * concludes)
-        for sentence in dict.fromkeys(_sentences(text))
-        if (worth := _worth(sentence, concludes=concludes)) is not None
+        for sentence in dict.fromkeys(_split_sentences(text))
+        if (worth := _rate_sentence(sentence, concludes=concludes)) is not None
     ]
     best = sorted(found, key=lambda each: -each.worth)[: PER_ANSWER if concludes else PER_REMARK]
     return [each for each in found if each in best]
@@ -72,14 +72,14 @@ def shorten_answer(text: str) -> str:
 
     Nothing in it is passed over but headings and code: "Not yet." or "I cannot do that." may decide what the rest means.
     """
-    flat = " ".join(line if line[-1] in ".:!?;。：！？；" else f"{line};" for line in _prose(text)).rstrip(";")
+    flat = " ".join(line if line[-1] in ".:!?;。：！？；" else f"{line};" for line in _read_prose(text)).rstrip(";")
     least = LEAST_LINE_WORDS if flat.endswith(("?", "？")) else LEAST_WORDS
     if _count_words(flat) < least and not any(char.isdigit() for char in flat):
         return ""
     return flat if len(flat) <= GIST_CHARS else f"{flat[: GIST_CHARS - 1].rstrip()}…"
 
 
-def _worth(sentence: str, *, concludes: bool) -> int | None:
+def _rate_sentence(sentence: str, *, concludes: bool) -> int | None:
     """Return what a sentence is worth beside others; None where it does not stand alone, asks or announces."""
     bare = sentence.rstrip(_closing_marks)
     if not bare or bare[-1] in "?:？：" or _announces.match(sentence) or not _is_whole(sentence):
@@ -108,22 +108,22 @@ def _is_whole(sentence: str) -> bool:
     return "`" not in plain and plain.count("(") == plain.count(")") and not plain.startswith("(")
 
 
-def _sentences(text: str) -> Iterator[str]:
+def _split_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text, each on one line and of a readable length."""
-    for line in _prose(text):
+    for line in _read_prose(text):
         yield from (sentence for sentence in _sentence_end.split(line) if 0 < len(sentence) <= FINDING_CHARS)
 
 
-def _prose(text: str) -> Iterator[str]:
+def _read_prose(text: str) -> Iterator[str]:
     """Yield the lines of a text without bullets; code, headings, table rows, quotations, elements and thoughts left out."""
-    for is_fenced, block in split_fences(_without_thought(text)):
+    for is_fenced, block in split_fences(_strip_thought(text)):
         for line in block if not is_fenced else ():
             bare = line.strip()
             if told := "" if bare.startswith(("|", ">", "<", "#")) else " ".join(_bullet.sub("", bare).split()):
                 yield told
 
 
-def _without_thought(text: str) -> str:
+def _strip_thought(text: str) -> str:
     """Return a text without the thoughts it begins with, where a model writes them into its answer."""
     for name in ("think", "thinking"):
         thought, closing, rest = text.partition(f"</{name}>")

@@ -15,7 +15,7 @@ DIGEST_SHOWN = 12
 _data_url = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]*,", re.IGNORECASE)
 # What is longer, or could be taken for the line it stands in, is no address to pass on.
 _address = re.compile(r"https?://[^\s\[\]<>\"]{1,200}", re.IGNORECASE)
-_told = re.compile(r"(?:\[[^\]]*\] )?image: ")
+_picture_line = re.compile(r"(?:\[[^\]]*\] )?image: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def find_pictures(raw: bytes) -> list[Picture]:
         item = decode_json(raw)
     except (ValueError, RecursionError):
         return []
-    return list(_found(item))
+    return list(_walk_pictures(item))
 
 
 def render_picture(caption: str, picture: Picture | None) -> str:
@@ -50,10 +50,10 @@ def render_picture(caption: str, picture: Picture | None) -> str:
 
 def is_picture(line: str) -> bool:
     """Whether a line of the state names a picture."""
-    return _told.match(line) is not None
+    return _picture_line.match(line) is not None
 
 
-def _found(item: object) -> Iterator[Picture]:
+def _walk_pictures(item: object) -> Iterator[Picture]:
     """Walk the item without recursion: its depth is the client's choice."""
     waiting = [item]
     while waiting:
@@ -61,35 +61,35 @@ def _found(item: object) -> Iterator[Picture]:
         if isinstance(node, list):
             waiting.extend(reversed(node))
         elif isinstance(node, dict):
-            found = _of_part(node)
+            found = _read_part(node)
             if found is not None:
                 yield found
             else:
                 waiting.extend(reversed(list(node.values())))
 
 
-def _of_part(part: dict[str, object]) -> Picture | None:
+def _read_part(part: dict[str, object]) -> Picture | None:
     url = part.get("image_url")
     if isinstance(url, dict):
         url = url.get("url")
     if isinstance(url, str):
-        return _at(url)
+        return _read_address(url)
     source = part.get("source") if part.get("type") == "image" else None
     if not isinstance(source, dict):
         return None
     media, payload, address = source.get("media_type"), source.get("data"), source.get("url")
     if isinstance(payload, str):
-        return _inline(media if isinstance(media, str) else "image", payload)
-    return _at(address) if isinstance(address, str) else None
+        return _read_inline(media if isinstance(media, str) else "image", payload)
+    return _read_address(address) if isinstance(address, str) else None
 
 
-def _at(url: str) -> Picture:
+def _read_address(url: str) -> Picture:
     head = _data_url.match(url)
     if head:
-        return _inline(head[1] or "image", url[head.end() :])
+        return _read_inline(head[1] or "image", url[head.end() :])
     return Picture(media="image", address=url) if _address.fullmatch(url) else Picture(media="image elsewhere")
 
 
-def _inline(media: str, payload: str) -> Picture:
+def _read_inline(media: str, payload: str) -> Picture:
     digest = digest_body(payload.encode("utf-8", "replace")).hex()[:DIGEST_SHOWN]
     return Picture(media=media[:40], size_bytes=len(payload) * 3 // 4, digest=f"b1:{digest}")

@@ -61,38 +61,38 @@ def advance(journal: Journal, items: Sequence[ObservedItem]) -> Journal:
     turns = list(journal.turns)
     findings = list(journal.findings)
     first, began = journal.first, journal.began
-    for run in _runs(fresh):
+    for run in _split_runs(fresh):
         request = run[0]
-        if _begins_turn(request):
-            turns.append(Turn(asked=_on_one_line(request.view.said, ASKED_CHARS), source=str(request.source)))
+        if _is_request(request):
+            turns.append(Turn(asked=_shorten_line(request.view.said, ASKED_CHARS), source=str(request.source)))
             first = first or str(request.source)
         elif turns and _is_message(request):
-            turns[-1] = _resumed(turns[-1])
+            turns[-1] = _resume_turn(turns[-1])
         if turns and not began and any(seen.view.kind is ItemKind.CALL for seen in run):
             began = turns[-1].source
         spoken = [seen for seen in run if _is_answer(seen) or seen.view.kind is ItemKind.CALL]
         for seen in spoken:
             findings.extend(
-                find_findings(_words(seen), source=str(seen.source), concludes=_is_answer(seen) and seen is spoken[-1])
+                find_findings(_read_words(seen), source=str(seen.source), concludes=_is_answer(seen) and seen is spoken[-1])
             )
         if turns:
-            turns[-1] = _with_outcome(turns[-1], run, spoken[-1] if spoken else None)
+            turns[-1] = _record_outcome(turns[-1], run, spoken[-1] if spoken else None)
     return Journal(
         upto=fresh[-1].source.ordinal + 1,
         first=first,
         began=began,
         facts=fold(journal.facts, fresh),
         turns=tuple(turns[-TURNS_KEPT:]),
-        findings=tuple(_best(findings)),
+        findings=tuple(_select_best(findings)),
     )
 
 
-def _resumed(turn: Turn) -> Turn:
+def _resume_turn(turn: Turn) -> Turn:
     """Return a turn that a person asked to go on with: it has no answer yet, and what was answered stays."""
     return msgspec.structs.replace(turn, earlier=turn.answer or turn.earlier, answer="", answered=None)
 
 
-def _with_outcome(turn: Turn, run: Sequence[ObservedItem], last: ObservedItem | None) -> Turn:
+def _record_outcome(turn: Turn, run: Sequence[ObservedItem], last: ObservedItem | None) -> Turn:
     """Return a turn with what these items did; `last` is what the agent said or called last, and only words are an answer."""
     done = digest_turn(run)
     told = (*((done.changed,) if done.changed else ()), *done.commands[-COMMANDS_TOLD:])
@@ -104,7 +104,7 @@ def _with_outcome(turn: Turn, run: Sequence[ObservedItem], last: ObservedItem | 
     return msgspec.structs.replace(turn, answer=shorten_answer(last.view.text), answered=str(last.source), work=work)
 
 
-def _runs(items: Sequence[ObservedItem]) -> Iterable[list[ObservedItem]]:
+def _split_runs(items: Sequence[ObservedItem]) -> Iterable[list[ObservedItem]]:
     """Yield items from one message of a person to the next; the first run may go on with a turn begun before."""
     run: list[ObservedItem] = []
     for seen in items:
@@ -120,7 +120,7 @@ def _is_message(seen: ObservedItem) -> bool:
     return seen.view.kind is ItemKind.MESSAGE and seen.view.by_person
 
 
-def _begins_turn(seen: ObservedItem) -> bool:
+def _is_request(seen: ObservedItem) -> bool:
     return _is_message(seen) and not is_acknowledgement(seen.view.said)
 
 
@@ -128,11 +128,11 @@ def _is_answer(seen: ObservedItem) -> bool:
     return seen.view.kind is ItemKind.MESSAGE and seen.view.role is Role.ASSISTANT and bool(seen.view.text.strip())
 
 
-def _words(seen: ObservedItem) -> str:
+def _read_words(seen: ObservedItem) -> str:
     return seen.view.text if seen.view.kind is ItemKind.MESSAGE else seen.view.words
 
 
-def _best(findings: Sequence[Finding]) -> list[Finding]:
+def _select_best(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings worth keeping, in order: each text once at its newest place, the most telling of too many."""
     newest: dict[str, Finding] = {}
     for finding in findings:
@@ -145,6 +145,6 @@ def _best(findings: Sequence[Finding]) -> list[Finding]:
     return [latest[index] for index in sorted(ranked)]
 
 
-def _on_one_line(text: str, chars: int) -> str:
+def _shorten_line(text: str, chars: int) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= chars else f"{flat[: chars - 1].rstrip()}…"

@@ -102,7 +102,7 @@ class Plan:
     quoted: tuple[Quote, ...] = ()
     head: tuple[Position, ...] = ()
 
-    def quoting(self, quotes: Sequence[Quote]) -> Plan:
+    def with_quotes(self, quotes: Sequence[Quote]) -> Plan:
         """Return the plan with these of the replaced messages behind the state, in the order they stood in."""
         staying = {id(quote.seen) for quote in quotes if quote.seen is not None}
         left = tuple(seen for seen in self.replaced if id(seen) not in staying)
@@ -174,10 +174,14 @@ def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, fronti
     If less than half of that can be filled, because the next step back is a large one, the step is kept up to `reach_tokens`.
     """
     seen = [Position(entry=entry, view=view(entry.item)) for entry in history.said]
-    unread = _unread_outputs(seen) if frontier_tokens else []
-    kept = _kept(seen, unread=unread, frontier_tokens=frontier_tokens)
-    start = min(_tail_start(kept, budget=frontier_tokens, reach=reach_tokens), _pending_start(seen), _calls_start(seen, unread))
-    return _planned(history, seen, tuple(kept[start:]), tip=tip)
+    unread = _find_unread_outputs(seen) if frontier_tokens else []
+    kept = _shorten_outputs(seen, unread=unread, frontier_tokens=frontier_tokens)
+    start = min(
+        _find_tail_start(kept, budget=frontier_tokens, reach=reach_tokens),
+        _find_pending_start(seen),
+        _find_calls_start(seen, unread),
+    )
+    return _make_plan(history, seen, tuple(kept[start:]), tip=tip)
 
 
 def plan_from(history: History, *, view: Callable[[Item], View], tip: Tip, ordinal: int) -> Plan:
@@ -187,7 +191,7 @@ def plan_from(history: History, *, view: Callable[[Item], View], tip: Tip, ordin
     first = next(places, len(seen))
     start = max((cut for cut in find_boundaries([position.view for position in seen]) if cut <= first), default=0)
     tail = tuple(TailPosition(seen=position, stub=position.entry.kind is EntryKind.STUB) for position in seen[start:])
-    return _planned(history, seen, tail, tip=tip)
+    return _make_plan(history, seen, tail, tip=tip)
 
 
 def _is_from(position: Position, ordinal: int) -> bool:
@@ -195,18 +199,18 @@ def _is_from(position: Position, ordinal: int) -> bool:
     return source is not None and source.ordinal >= ordinal
 
 
-def _planned(history: History, seen: list[Position], tail: tuple[TailPosition, ...], *, tip: Tip) -> Plan:
+def _make_plan(history: History, seen: list[Position], tail: tuple[TailPosition, ...], *, tip: Tip) -> Plan:
     start = len(seen) - len(tail)
-    request = _request_before(seen, start)
-    head = _head(history, seen)
+    request = _find_request(seen, start)
+    head = _find_head(history, seen)
     # A frontier that reaches back to the beginning holds none of it: it would stand behind the state.
     leading = {id(position) for position in head}
     tail = tuple(kept for kept in tail if id(kept.seen) not in leading)
     front = {position.view.context for position in head}
-    newest = (position for position in _newest_context(seen, start) if position is not request)
+    newest = (position for position in _find_newest_context(seen, start) if position is not request)
     others = (position for position in newest if position.view.context not in front)
     context = tuple(sorted(others, key=lambda position: position.view.role is Role.SYSTEM))
-    tasks = _tasks_before(seen, start)
+    tasks = _find_tasks(seen, start)
     special = {id(position) for position in (*head, *context, *((request,) if request else ()), *tasks)}
     return Plan(
         tip=tip,
@@ -225,7 +229,7 @@ def _planned(history: History, seen: list[Position], tail: tuple[TailPosition, .
     )
 
 
-def _kept(seen: list[Position], *, unread: Sequence[int], frontier_tokens: int) -> list[TailPosition]:
+def _shorten_outputs(seen: list[Position], *, unread: Sequence[int], frontier_tokens: int) -> list[TailPosition]:
     """Return each position as the tail would hold it.
 
     Large outputs keep their beginning and end, unless they are among the newest, or unread: then they are whole as far as there
@@ -236,8 +240,8 @@ def _kept(seen: list[Position], *, unread: Sequence[int], frontier_tokens: int) 
     known = set(unread)
     read = [index for index in outputs if index not in known]
     room = {
-        **_share(seen, unread, room=UNREAD_FRONTIERS * frontier_tokens),
-        **_share(seen, read, room=max(frontier_tokens * FRESH_PERCENT // 100, min(FRESH_TOKENS, frontier_tokens // 2))),
+        **_share_room(seen, unread, room=UNREAD_FRONTIERS * frontier_tokens),
+        **_share_room(seen, read, room=max(frontier_tokens * FRESH_PERCENT // 100, min(FRESH_TOKENS, frontier_tokens // 2))),
     }
     kept: list[TailPosition] = []
     for index, position in enumerate(seen):
@@ -251,7 +255,7 @@ def _kept(seen: list[Position], *, unread: Sequence[int], frontier_tokens: int) 
     return kept
 
 
-def _share(seen: list[Position], outputs: Sequence[int], *, room: int) -> dict[int, int]:
+def _share_room(seen: list[Position], outputs: Sequence[int], *, room: int) -> dict[int, int]:
     """Return how many tokens each of these outputs may take, the newest first: all it needs, until there is no more room."""
     shares: dict[int, int] = {}
     for index in reversed(outputs):
@@ -265,7 +269,7 @@ def _share(seen: list[Position], outputs: Sequence[int], *, room: int) -> dict[i
     return shares
 
 
-def _unread_outputs(seen: list[Position]) -> list[int]:
+def _find_unread_outputs(seen: list[Position]) -> list[int]:
     """Return the outputs behind everything the model said: it has not read them yet."""
     start = len(seen)
     while start and (seen[start - 1].view.kind is ItemKind.OUTPUT or _is_input(seen[start - 1].view)):
@@ -273,14 +277,14 @@ def _unread_outputs(seen: list[Position]) -> list[int]:
     return [index for index in range(start, len(seen)) if seen[index].view.kind is ItemKind.OUTPUT]
 
 
-def _calls_start(seen: list[Position], unread: Sequence[int]) -> int:
+def _find_calls_start(seen: list[Position], unread: Sequence[int]) -> int:
     """Return the index at which the calls begin whose outputs are unread; the end, if there are none."""
     if not unread:
         return len(seen)
     return max(cut for cut in find_boundaries([position.view for position in seen]) if cut <= unread[0])
 
 
-def _tail_start(kept: list[TailPosition], *, budget: int, reach: int) -> int:
+def _find_tail_start(kept: list[TailPosition], *, budget: int, reach: int) -> int:
     """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps most of it.
 
     A cut within `reach` if those within budget fill less than half of it.
@@ -295,40 +299,40 @@ def _tail_start(kept: list[TailPosition], *, budget: int, reach: int) -> int:
     oldest = next((cut for cut in cuts if sizes[cut] <= budget), cuts[-1])
     if 2 * sizes[oldest] < budget:
         oldest = max((cut for cut in cuts if cut < oldest and sizes[cut] <= reach), default=oldest)
-    spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _opens_turn(seen, cut)), None)
+    spoken = next((cut for cut in cuts if cut >= oldest and cut < len(seen) and _is_turn_start(seen, cut)), None)
     if spoken is not None and 100 * sizes[spoken] >= WHOLE_TURN_PERCENT * sizes[oldest]:
         return spoken
     return oldest
 
 
-def _pending_start(seen: list[Position]) -> int:
+def _find_pending_start(seen: list[Position]) -> int:
     """Return the index at which input begins that nobody has answered, whatever it costs to keep; the end, if there is none."""
     start = len(seen)
     while start and _is_input(seen[start - 1].view):
         start -= 1
-    return next((index for index in range(start, len(seen)) if _begins_work(seen[index].view)), len(seen))
+    return next((index for index in range(start, len(seen)) if _is_request_or_task(seen[index].view)), len(seen))
 
 
-def _opens_turn(seen: list[Position], index: int) -> bool:
+def _is_turn_start(seen: list[Position], index: int) -> bool:
     """Whether a turn begins at `index`: a person's message or an agent's task, or host context that leads up to one."""
     for position in seen[index:]:
-        if _begins_work(position.view):
+        if _is_request_or_task(position.view):
             return True
         if position.view.context is None:
             return False
     return False
 
 
-def _request_before(seen: list[Position], start: int) -> Position | None:
+def _find_request(seen: list[Position], start: int) -> Position | None:
     """Return the newest person's message where it stands before the tail: its turn is still going on."""
     if any(_is_request(position.view) for position in seen[start:]):
         return None
     return next((position for position in reversed(seen[:start]) if _is_request(position.view)), None)
 
 
-def _tasks_before(seen: list[Position], start: int) -> tuple[Position, ...]:
+def _find_tasks(seen: list[Position], start: int) -> tuple[Position, ...]:
     """Return what other agents asked for last, where it stands before the tail and nobody asked for anything since."""
-    newest = next((index for index in reversed(range(len(seen))) if _begins_work(seen[index].view)), len(seen))
+    newest = next((index for index in reversed(range(len(seen))) if _is_request_or_task(seen[index].view)), len(seen))
     if newest >= start or not _is_task(seen[newest].view):
         return ()
     first = newest
@@ -351,11 +355,11 @@ def _is_task(view: View) -> bool:
     return _is_input(view) and not view.by_person and (view.is_task or is_task(view.text))
 
 
-def _begins_work(view: View) -> bool:
+def _is_request_or_task(view: View) -> bool:
     return _is_request(view) or _is_task(view)
 
 
-def _head(history: History, seen: Sequence[Position]) -> tuple[Position, ...]:
+def _find_head(history: History, seen: Sequence[Position]) -> tuple[Position, ...]:
     """Return the instructions and tools a window begins with, but for those of which there is a newer version.
 
     What stands behind a state is not in front, though everything before it was replaced.
@@ -366,7 +370,7 @@ def _head(history: History, seen: Sequence[Position]) -> tuple[Position, ...]:
     return tuple(position for position in leading if texts.get(position.view.context or "") == position.view.text)
 
 
-def _newest_context(seen: list[Position], start: int) -> tuple[Position, ...]:
+def _find_newest_context(seen: list[Position], start: int) -> tuple[Position, ...]:
     """Return the newest version of each section of host context that the tail does not hold, in window order."""
     held = {position.view.context for position in seen[start:]}
     newest: dict[str, Position] = {}

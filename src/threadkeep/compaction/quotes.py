@@ -43,12 +43,12 @@ def find_repeated(ledger: Ledger) -> frozenset[str]:
     messages = [entry for entry in ledger.entries if _is_message(entry)]
     if sum(estimate_text(entry.text) for entry in messages) <= PLENTY_TOKENS:
         return frozenset()
-    words = {entry.id: _words(entry) for entry in messages}
+    words = {entry.id: _list_words(entry) for entry in messages}
     told = Counter(word for said in words.values() for word in said)
     common = dict(told)
     repeated: set[str] = set()
     # The most common first, and of equals the oldest.
-    for entry in sorted(messages[:-NEWEST_MESSAGES], key=lambda each: -_rarest(words[each.id], common)):
+    for entry in sorted(messages[:-NEWEST_MESSAGES], key=lambda each: -_count_rarest(words[each.id], common)):
         if not obliges(entry.text) and all(told[word] > OTHERS for word in words[entry.id]):
             repeated.add(entry.id)
             told.subtract(words[entry.id])
@@ -60,21 +60,21 @@ def rank_messages(messages: Sequence[LedgerEntry], *, beside: Iterable[LedgerEnt
 
     Of equals the order stays.
     """
-    words = {entry.id: _words(entry) for entry in beside if entry.speaker is Speaker.USER}
+    words = {entry.id: _list_words(entry) for entry in beside if entry.speaker is Speaker.USER}
     common = Counter(word for said in words.values() for word in said)
 
     def weigh(entry: LedgerEntry) -> tuple[int, int]:
-        rarest = _rarest(words.get(entry.id, frozenset()), common)
+        rarest = _count_rarest(words.get(entry.id, frozenset()), common)
         return -(rarest <= RARE) - may_bind(entry.text), rarest
 
     return sorted(messages, key=weigh)
 
 
-def _words(entry: LedgerEntry) -> frozenset[str]:
+def _list_words(entry: LedgerEntry) -> frozenset[str]:
     return frozenset(_word.findall(entry.text.casefold()))
 
 
-def _rarest(words: Iterable[str], common: dict[str, int]) -> int:
+def _count_rarest(words: Iterable[str], common: dict[str, int]) -> int:
     return min((common[word] for word in words), default=0)
 
 
@@ -87,15 +87,15 @@ def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int, repeated: fr
 
     Those that say nothing of their own (`repeated`) are passed over.
     """
-    standing = {seen.entry.source: seen for seen in plan.replaced if seen.entry.source is not None}
+    replaced = {seen.entry.source: seen for seen in plan.replaced if seen.entry.source is not None}
     kept = plan.kept_messages
     # A note stands in the state; what was said before it may not stand behind it, where it would read as later.
-    since = max((_last_said(entry) for entry in ledger.entries if entry.noted and entry.speaker is Speaker.USER), default=-1)
+    since = max((_find_ordinal(entry) for entry in ledger.entries if entry.noted and entry.speaker is Speaker.USER), default=-1)
     chosen: list[Quote] = []
-    for entry in sorted(_messages(ledger, kept), key=_last_said, reverse=True):
+    for entry in sorted(_find_messages(ledger, kept), key=_find_ordinal, reverse=True):
         if entry.sources[-1] in kept or entry.id in repeated:
             continue
-        quote = _quote(entry, standing)
+        quote = _make_quote(entry, replaced)
         budget_tokens -= quote.tokens
         if budget_tokens < 0 or entry.sources[-1].ordinal < since:
             break
@@ -117,7 +117,7 @@ def find_entries_in_view(plan: Plan, ledger: Ledger) -> frozenset[str]:
     )
 
 
-def _messages(ledger: Ledger, kept: Collection[Pointer]) -> list[LedgerEntry]:
+def _find_messages(ledger: Ledger, kept: Collection[Pointer]) -> list[LedgerEntry]:
     """Return what people said in this thread since they set its goal.
 
     The goal stands in the state, so an older message behind it would read as later; where the window keeps the goal's message,
@@ -129,7 +129,11 @@ def _messages(ledger: Ledger, kept: Collection[Pointer]) -> list[LedgerEntry]:
             break
         if not _is_message(entry):
             continue
-        if found and _last_said(entry) > _last_said(found[-1]) and entry.sources[-1].thread_id != found[-1].sources[-1].thread_id:
+        if (
+            found
+            and _find_ordinal(entry) > _find_ordinal(found[-1])
+            and entry.sources[-1].thread_id != found[-1].sources[-1].thread_id
+        ):
             break
         found.append(entry)
     return found
@@ -145,14 +149,14 @@ def _is_message(entry: LedgerEntry) -> bool:
     return holds and not entry.pinned and not entry.noted and bool(entry.sources)
 
 
-def _last_said(entry: LedgerEntry) -> int:
+def _find_ordinal(entry: LedgerEntry) -> int:
     return entry.sources[-1].ordinal if entry.sources else -1
 
 
-def _quote(entry: LedgerEntry, standing: Mapping[Pointer, Position]) -> Quote:
+def _make_quote(entry: LedgerEntry, replaced: Mapping[Pointer, Position]) -> Quote:
     source = entry.sources[-1]
-    seen = standing.get(source)
-    if seen is not None and _may_stand_as_it_is(seen, entry.text):
+    seen = replaced.get(source)
+    if seen is not None and _is_unchanged(seen, entry.text):
         return Quote(source=source, seen=seen, tokens=seen.entry.tokens)
     text = untag(mask_secrets(entry.text))
     if CUT_MARK in text:
@@ -160,7 +164,7 @@ def _quote(entry: LedgerEntry, standing: Mapping[Pointer, Position]) -> Quote:
     return Quote(source=source, seen=seen, text=text, tokens=estimate_text(text) + AROUND_TOKENS)
 
 
-def _may_stand_as_it_is(seen: Position, told: str) -> bool:
+def _is_unchanged(seen: Position, told: str) -> bool:
     """Whether a message is nothing but what the ledger tells of it: no paste, no secret, no picture, nothing of a host's."""
     view = seen.view
     plain = view.kind is ItemKind.MESSAGE and view.context is None and not view.images and seen.entry.kind is EntryKind.KEEP

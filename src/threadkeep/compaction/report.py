@@ -49,7 +49,7 @@ class Comparison:
 
 def compare(before: Ledger, after: Ledger) -> Comparison:
     """Return what changed from one ledger to another, in the order the entries stand there."""
-    earlier = _paired(before.entries, after.entries)
+    earlier = _pair_entries(before.entries, after.entries)
     added: list[LedgerEntry] = []
     changed: list[Change] = []
     retired: list[LedgerEntry] = []
@@ -61,7 +61,7 @@ def compare(before: Ledger, after: Ledger) -> Comparison:
             retired.append(entry)
         elif old is None:
             added.append(entry)
-        elif _reads_otherwise(old, entry):
+        elif _is_changed(old, entry):
             changed.append(Change(before=old, after=entry))
         else:
             unchanged += 1
@@ -80,27 +80,27 @@ def is_withdrawn(entry: LedgerEntry) -> bool:
     return entry.section is Section.INACTIVE and (entry.claim is None or entry.claim.text == WITHDRAWN)
 
 
-def _paired(before: Sequence[LedgerEntry], after: Sequence[LedgerEntry]) -> dict[int, LedgerEntry]:
+def _pair_entries(before: Sequence[LedgerEntry], after: Sequence[LedgerEntry]) -> dict[int, LedgerEntry]:
     """Return, for positions of `after`, the entry of `before` that is the same thing; none is taken twice."""
     told: defaultdict[object, list[LedgerEntry]] = defaultdict(list)
     for entry in reversed(before):
-        told[_words(entry)].append(entry)
-    found = {index: told[_words(entry)].pop() for index, entry in enumerate(after) if told[_words(entry)]}
+        told[_make_identity(entry)].append(entry)
+    found = {index: told[_make_identity(entry)].pop() for index, entry in enumerate(after) if told[_make_identity(entry)]}
     left = [entry for entries in told.values() for entry in entries]
-    names = {index: name for index, entry in enumerate(after) if index not in found and (name := _name(entry)) is not None}
-    often = Counter(names.values()), Counter(_name(entry) for entry in left)
-    renamed = {_name(entry): entry for entry in left}
+    names = {index: name for index, entry in enumerate(after) if index not in found and (name := _find_label(entry)) is not None}
+    often = Counter(names.values()), Counter(_find_label(entry) for entry in left)
+    renamed = {_find_label(entry): entry for entry in left}
     return found | {index: renamed[name] for index, name in names.items() if often[0][name] == often[1][name] == 1}
 
 
-def _words(entry: LedgerEntry) -> object:
+def _make_identity(entry: LedgerEntry) -> object:
     """What makes two entries the same without a doubt: who said it, the words, and where they were first said."""
     if entry.speaker in (Speaker.COMPUTED, Speaker.AGENT):
         return entry.section, entry.text
     return entry.speaker, entry.text, entry.sources[:1]
 
 
-def _name(entry: LedgerEntry) -> object:
+def _find_label(entry: LedgerEntry) -> object:
     """What stays when an entry is written anew: a model's number, a handoff's label (one plan, one last error); else None."""
     match entry.speaker:
         case Speaker.MODEL:
@@ -113,7 +113,7 @@ def _name(entry: LedgerEntry) -> object:
             return None
 
 
-def _reads_otherwise(old: LedgerEntry, new: LedgerEntry) -> bool:
+def _is_changed(old: LedgerEntry, new: LedgerEntry) -> bool:
     sources = new.sources if new.speaker in (Speaker.COMPUTED, Speaker.AGENT) else old.sources
     return replace(old, id=new.id, born=new.born, sources=sources) != new
 
@@ -160,7 +160,7 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     """Return a plan, and the layout made of it, in figures."""
     lines = {entry.ordinal: estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StubEntry)}
     tail = [kept.seen for kept in plan.tail]
-    stubbed = [seen for seen in tail if seen.entry.kind is EntryKind.KEEP and _ordinal(seen.entry) in lines]
+    stubbed = [seen for seen in tail if seen.entry.kind is EntryKind.KEEP and _find_ordinal(seen.entry) in lines]
     shortened = {id(seen) for seen in stubbed}
     frontier = [seen for seen in tail if id(seen) not in shortened]
     request = [plan.request] if plan.request else []
@@ -168,12 +168,12 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     others = {id(seen): seen for seen in (*plan.replaced, *quoted, *plan.head, *plan.context, *request, *tail)}.values()
     made = [estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StateEntry)]
     return PlanSummary(
-        replaced=replace(_part(plan.replaced), tokens_after=0),
-        quoted=_quoted_part(plan, lines),
-        context=_part((*plan.head, *plan.context)),
-        request=_part(request),
-        frontier=_part(frontier),
-        stubbed=replace(_part(stubbed), tokens_after=sum(lines[_ordinal(seen.entry)] for seen in stubbed)),
+        replaced=replace(_summarise_part(plan.replaced), tokens_after=0),
+        quoted=_summarise_quotes(plan, lines),
+        context=_summarise_part((*plan.head, *plan.context)),
+        request=_summarise_part(request),
+        frontier=_summarise_part(frontier),
+        stubbed=replace(_summarise_part(stubbed), tokens_after=sum(lines[_find_ordinal(seen.entry)] for seen in stubbed)),
         state=PlanPart(
             items=len(made),
             tokens_before=plan.tokens_before - sum(seen.entry.tokens for seen in others),
@@ -182,42 +182,42 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     )
 
 
-def _quoted_part(plan: Plan, lines: Mapping[int, int]) -> PlanPart:
+def _summarise_quotes(plan: Plan, lines: Mapping[int, int]) -> PlanPart:
     """Return what is quoted; what stays as host context too is counted there today."""
     quoted = [quote.seen for quote in plan.quoted if quote.seen is not None]
     context = {id(seen) for seen in plan.context}
-    moved = _part(seen for seen in quoted if id(seen) not in context)
+    moved = _summarise_part(seen for seen in quoted if id(seen) not in context)
     return replace(
-        _part(quoted),
+        _summarise_part(quoted),
         tokens_before=moved.tokens_before,
         tokens_after=sum(lines.get(quote.source.ordinal, quote.tokens) for quote in plan.quoted),
     )
 
 
-def _part(positions: Iterable[Position]) -> PlanPart:
+def _summarise_part(positions: Iterable[Position]) -> PlanPart:
     entries = [seen.entry for seen in positions]
     tokens = sum(entry.tokens for entry in entries)
     turns: list[Range] = []
     for turn in sorted({entry.turn for entry in entries}):
-        _extend(turns, turn, follows=bool(turns) and turn == turns[-1][1] + 1)
+        _extend_ranges(turns, turn, follows=bool(turns) and turn == turns[-1][1] + 1)
     return PlanPart(
-        items=len(entries), tokens_before=tokens, tokens_after=tokens, records=_record_ranges(entries), turns=tuple(turns)
+        items=len(entries), tokens_before=tokens, tokens_after=tokens, records=_find_ranges(entries), turns=tuple(turns)
     )
 
 
-def _record_ranges(entries: Sequence[WindowEntry]) -> tuple[Range, ...]:
+def _find_ranges(entries: Sequence[WindowEntry]) -> tuple[Range, ...]:
     """Return the records of positions as ranges. The chain says whether two follow each other: only items have a link."""
     ranges: list[Range] = []
     depth: int | None = None
     for entry in entries:
         if entry.source is None:
             continue
-        _extend(ranges, _ordinal(entry), follows=depth is not None and entry.depth == depth + 1)
+        _extend_ranges(ranges, _find_ordinal(entry), follows=depth is not None and entry.depth == depth + 1)
         depth = entry.depth
     return tuple(ranges)
 
 
-def _extend(ranges: list[Range], number: int, *, follows: bool) -> None:
+def _extend_ranges(ranges: list[Range], number: int, *, follows: bool) -> None:
     """Put a number at the end of the last range, or begin another with it."""
     if follows:
         ranges[-1] = (ranges[-1][0], number)
@@ -225,7 +225,7 @@ def _extend(ranges: list[Range], number: int, *, follows: bool) -> None:
         ranges.append((number, number))
 
 
-def _ordinal(entry: WindowEntry) -> int:
+def _find_ordinal(entry: WindowEntry) -> int:
     if entry.source is None:
         raise AssertionError("only the state and literals have no record, and neither is asked for one")
     return entry.source.ordinal

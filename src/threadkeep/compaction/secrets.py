@@ -21,7 +21,7 @@ _secret = re.compile(
 
 _masked = re.compile(r"…\[secret")
 # What is called a password in so many words. In prose the next word may be any: one without a figure is taken for such a word.
-_named = re.compile(
+_password = re.compile(
     r"""\b((?:password|passwd|passphrase|secret|token|api[\ _-]?key)(?:\s+is|\s*[:=])\s*["'`]?)"""
     r"""(?=[^\s"'`]*\d)([^\s"'`&,;]{8,})""",
     re.IGNORECASE,
@@ -52,8 +52,8 @@ def mask_secrets(text: str) -> str:
     folded = text.lower()
     if not any(mark in folded for mark in _MARKS):
         return text
-    return _named.sub(lambda match: match[1] + _told(match[2]), _secret.sub(lambda match: _told(match[0]), text))
+    return _password.sub(lambda match: match[1] + _mask(match[2]), _secret.sub(lambda match: _mask(match[0]), text))
 
 
-def _told(secret: str) -> str:
+def _mask(secret: str) -> str:
     return secret if _masked.search(secret) else f"{secret[:4]}…[secret, {len(secret)} characters]"

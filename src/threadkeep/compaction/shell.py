@@ -294,19 +294,19 @@ def read_line(text: str, *, folder: str = "") -> ShellLine:
     """Return what the command line `text` does when it runs in `folder`; empty where the folder is not known."""
     simples = parse(text) if len(text) <= LINE_CHARS else None
     if simples is None:
-        return _unparsed(text)
+        return _read_unparsed(text)
     working = [simple for simple in simples if not _is_look(simple)]
-    runs = [simple for simple in working if not _only_edits(simple)]
+    runs = [simple for simple in working if not _is_edit(simple)]
     return ShellLine(
-        edits=tuple(_edits(simples, folder))[:EDITS],
-        keys=tuple(dict.fromkeys(key for simple in runs or working if (key := _key(simple))))[:KEYS],
+        edits=tuple(_find_edits(simples, folder))[:EDITS],
+        keys=tuple(dict.fromkeys(key for simple in runs or working if (key := _make_key(simple))))[:KEYS],
         looks=not working,
         edits_only=bool(working) and not runs,
         certain=all(simple.behind in ("", "&&") for simple in simples),
     )
 
 
-def covers(done: str, failed: str) -> bool:
+def is_rerun(done: str, failed: str) -> bool:
     """Whether a run with key `done` runs what the run with key `failed` ran."""
     return done == failed or (done in WHOLE and failed.startswith(f"{done} "))
 
@@ -341,7 +341,7 @@ def strip_folder(text: str) -> str:
     return _absolute_cd.sub("", text, count=1)
 
 
-def _unparsed(text: str) -> ShellLine:
+def _read_unparsed(text: str) -> ShellLine:
     """Return what little is known of a line that cannot be read: its first program, and a key for the whole of it."""
     bare = " ".join(_cd_prefix.sub("", text[: KEY_CHARS * 4]).split())
     program = posixpath.basename(bare.split(" ")[0]) if bare else ""
@@ -351,7 +351,7 @@ def _unparsed(text: str) -> ShellLine:
     return ShellLine(keys=(bare[:KEY_CHARS],) if bare and not looks else (), looks=looks)
 
 
-def _run_words(simple: Simple) -> list[str]:
+def _strip_wrappers(simple: Simple) -> list[str]:
     """Return the words of a command without assignments, wrappers and the folder of its program."""
     words = [word.text for word in simple.words]
     while words:
@@ -370,7 +370,7 @@ def _run_words(simple: Simple) -> list[str]:
 
 
 def _is_look(simple: Simple) -> bool:
-    words = _run_words(simple)
+    words = _strip_wrappers(simple)
     if any(word.text not in _NOWHERE for word in simple.writes):
         return False
     if not words:
@@ -385,8 +385,8 @@ def _is_look(simple: Simple) -> bool:
     return program in LOOKS
 
 
-def _only_edits(simple: Simple) -> bool:
-    words = _run_words(simple)
+def _is_edit(simple: Simple) -> bool:
+    words = _strip_wrappers(simple)
     if not words:
         return True
     if words[0] in HOUSEKEEPING or words[0] in LOOKS:
@@ -394,8 +394,8 @@ def _only_edits(simple: Simple) -> bool:
     return words[0] == "git" and words[1:2] in (["mv"], ["rm"], ["restore"])
 
 
-def _key(simple: Simple) -> str:
-    words = [" ".join(word.split()) for word in _run_words(simple) if not word.startswith("-")]
+def _make_key(simple: Simple) -> str:
+    words = [" ".join(word.split()) for word in _strip_wrappers(simple) if not word.startswith("-")]
     if words[:2] == ["git", "commit"]:
         return _COMMIT
     # Two scripts that a program reads from its input are two things.
@@ -403,12 +403,12 @@ def _key(simple: Simple) -> str:
     return " ".join(word for word in (*words, *scripts) if word)[:KEY_CHARS]
 
 
-def _edits(simples: tuple[Simple, ...], folder: str) -> Iterator[Edit]:
+def _find_edits(simples: tuple[Simple, ...], folder: str) -> Iterator[Edit]:
     """Yield what the commands of a line change. A command behind `||` may not have run: it changes nothing here."""
     known, uncertain = True, False
     for simple in simples:
         uncertain = simple.behind == "||" or (uncertain and simple.behind in ("&&", "|", "|&"))
-        words = _run_words(simple)
+        words = _strip_wrappers(simple)
         if words and words[0] in ("cd", "pushd", "popd"):
             target = simple.words[1] if len(simple.words) == 2 and words[0] == "cd" else None
             known = known and target is not None and target.plain and not target.text.startswith("-")
@@ -416,7 +416,7 @@ def _edits(simples: tuple[Simple, ...], folder: str) -> Iterator[Edit]:
             continue
         if uncertain:
             continue
-        for edit in (*_redirected(simple), *_by_program(simple, words)):
+        for edit in (*_find_redirections(simple), *_find_program_edits(simple, words)):
             if not known and not edit.path.startswith(("/", "~")):
                 continue
             path = edit.path if edit.path == "." else resolve_path(edit.path, folder)
@@ -424,7 +424,7 @@ def _edits(simples: tuple[Simple, ...], folder: str) -> Iterator[Edit]:
                 yield Edit(path=path, effect=edit.effect, by=edit.by)
 
 
-def _redirected(simple: Simple) -> Iterator[Edit]:
+def _find_redirections(simple: Simple) -> Iterator[Edit]:
     if simple.words and simple.words[0].text in ("[", "test", "expr"):
         return
     for word in simple.writes:
@@ -432,7 +432,7 @@ def _redirected(simple: Simple) -> Iterator[Edit]:
             yield Edit(path=word.text, by=simple.program)
 
 
-def _by_program(simple: Simple, words: list[str]) -> Iterator[Edit]:
+def _find_program_edits(simple: Simple, words: list[str]) -> Iterator[Edit]:
     """Yield what a program that is known to change files does with its arguments."""
     if not words:
         return
@@ -456,16 +456,16 @@ def _by_program(simple: Simple, words: list[str]) -> Iterator[Edit]:
         case "tee" | "touch":
             yield from (Edit(path=path, by=program) for path in paths)
         case "sed" | "perl":
-            yield from (Edit(path=path, by=program) for path in _in_place_files(program, arguments))
+            yield from (Edit(path=path, by=program) for path in _find_in_place_files(program, arguments))
         case "rm" | "git rm":
             deep = any("r" in flag.lower() for flag in flags if not flag.startswith("--")) or "--recursive" in flags
             yield from (Edit(path=path, effect="gone" if deep else "deleted", by="rm") for path in paths)
         case "mv" | "git mv" | "cp":
-            yield from _moved(program.split()[-1], paths, flags)
+            yield from _find_moves(program.split()[-1], paths, flags)
         case "git restore" | "git checkout":
             whole = "." in paths
             if program == "git restore" or "--" in [word.text for word in arguments] or whole:
-                behind = paths if program == "git restore" else _behind_dashes(arguments) or (["."] if whole else [])
+                behind = paths if program == "git restore" else _list_restored(arguments) or (["."] if whole else [])
                 yield from (Edit(path=path, effect="reverted", by="git") for path in behind)
         case "git stash":
             if not paths or paths[0] in ("push", "save"):
@@ -477,12 +477,12 @@ def _by_program(simple: Simple, words: list[str]) -> Iterator[Edit]:
             return
 
 
-def _behind_dashes(arguments: list[Word]) -> list[str]:
+def _list_restored(arguments: list[Word]) -> list[str]:
     texts = [word.text for word in arguments]
     return texts[texts.index("--") + 1 :] if "--" in texts else []
 
 
-def _in_place_files(program: str, arguments: list[Word]) -> Iterator[str]:
+def _find_in_place_files(program: str, arguments: list[Word]) -> Iterator[str]:
     """Yield the files that `sed -i` or `perl -i` rewrites."""
     in_place = scripted = False
     names: list[Word] = []
@@ -504,7 +504,7 @@ def _in_place_files(program: str, arguments: list[Word]) -> Iterator[str]:
         yield from (word.text for word in files if word.plain)
 
 
-def _moved(program: str, paths: list[str], flags: list[str]) -> Iterator[Edit]:
+def _find_moves(program: str, paths: list[str], flags: list[str]) -> Iterator[Edit]:
     """Yield what `mv` and `cp` leave behind. A name without an ending could be a folder: it is not reported."""
     if len(paths) < 2 or any(flag.startswith(("-t", "--target")) for flag in flags):
         return

@@ -80,8 +80,8 @@ def shorten(said: str) -> str:
     """Return a message with its pasted blocks cut to their first line; what is still very long loses its middle."""
     lines: list[str] = []
     for is_fenced, block in split_fences(said):
-        for is_pasted, run in [(True, block)] if is_fenced else _runs(block):
-            lines.extend([_first_line(run)] if is_pasted else run)
+        for is_pasted, run in [(True, block)] if is_fenced else _split_runs(block):
+            lines.extend([_shorten_paste(run)] if is_pasted else run)
     return cut_middle("\n".join(lines).strip() or said.strip(), tokens=MESSAGE_TOKENS)
 
 
@@ -125,7 +125,7 @@ def cut_middle(text: str, *, tokens: int) -> str:
     return f"{head} {CUT_MARK}{gone:,} characters …] {tail}"
 
 
-def _first_line(block: Sequence[str]) -> str:
+def _shorten_paste(block: Sequence[str]) -> str:
     """Return what stands for a pasted block: itself if it is short, else its first line and how much follows."""
     lines = [line for line in block if line.strip()]
     if not _is_long(lines):
@@ -136,9 +136,9 @@ def _first_line(block: Sequence[str]) -> str:
     return f"{first} {CUT_MARK}{len(lines) - 1} more pasted lines]"
 
 
-def _runs(block: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
+def _split_runs(block: Sequence[str]) -> Iterator[tuple[bool, list[str]]]:
     """Yield lines in runs; whether a run was pasted."""
-    for is_machine, run in groupby(block, key=_is_machine):
+    for is_machine, run in groupby(block, key=_is_machine_line):
         lines = list(run)
         yield is_machine and _is_long(lines), lines
 
@@ -147,7 +147,7 @@ def _is_long(lines: Sequence[str]) -> bool:
     return sum(1 for line in lines if line.strip()) >= PASTED_LINES or sum(map(len, lines)) >= PASTED_CHARS
 
 
-def _is_machine(line: str) -> bool:
+def _is_machine_line(line: str) -> bool:
     """Whether a line reads like output, code or a log, by its shape."""
     bare = line.strip()
     if not bare or _bullet.match(bare):

@@ -47,7 +47,7 @@ def render_state(ledger: Ledger, *, whole: bool = False) -> str:
     for section in Section:
         entries = [entry for entry in ledger.section(section) if entry.id not in hidden]
         lines = [f"- {render_line(entry, brief=entry.id in brief, with_id=whole)}" for entry in sort_for_reading(entries)]
-        lines.extend(_left_out_lines(ledger, section) if not whole else ())
+        lines.extend(_render_left_out(ledger, section) if not whole else ())
         sections.append("\n".join([HEADINGS[section], *(lines or ["- none"])]))
     preface = f"{PREFACE}{BEHIND}" if ledger.in_view and not whole else PREFACE
     return f"{preface}\n\n<{TAG}>\n" + "\n\n".join(sections) + f"\n</{TAG}>"
@@ -55,7 +55,7 @@ def render_state(ledger: Ledger, *, whole: bool = False) -> str:
 
 def sort_for_reading(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
     """Return entries as a section tells them: pins, then what people said, then the agent's findings, then the rest."""
-    return sorted(entries, key=_rank)
+    return sorted(entries, key=_rank_entry)
 
 
 def render_line(entry: LedgerEntry, *, brief: bool = False, with_id: bool = False) -> str:
@@ -75,7 +75,7 @@ def render_line(entry: LedgerEntry, *, brief: bool = False, with_id: bool = Fals
     if with_id and entry.speaker in (Speaker.USER, Speaker.MODEL):
         text = f"[{entry.id}] {text}"
     if entry.sources:
-        text = f"{text} ({_tell_sources(entry.sources)})"
+        text = f"{text} ({_format_sources(entry.sources)})"
     if entry.claim is None:
         return text
     return f"supersede | {text} → #{entry.claim.source.ordinal}: {neutralise(entry.claim.text)}"
@@ -86,7 +86,7 @@ def neutralise(text: str) -> str:
     return _tag.sub(r"‹\1", mask_secrets(" ".join(text.split())))
 
 
-def _rank(entry: LedgerEntry) -> int:
+def _rank_entry(entry: LedgerEntry) -> int:
     if entry.pinned:
         return 0
     match entry.speaker:
@@ -98,28 +98,29 @@ def _rank(entry: LedgerEntry) -> int:
             return 3
 
 
-def _left_out_lines(ledger: Ledger, section: Section) -> Iterator[str]:
+def _render_left_out(ledger: Ledger, section: Section) -> Iterator[str]:
     """Yield one line that names what a section has no room for."""
     gone = [entry for entry in ledger.section(section) if entry.id in ledger.left_out]
     said = [entry for entry in gone if entry.speaker is Speaker.USER]
     if said:
-        yield f"- left out for want of room: {_count(said, 'message')} of the user ({_span(said)}); recall finds them"
+        messages = _format_count(said, "message")
+        yield f"- left out for want of room: {messages} of the user ({_format_span(said)}); recall finds them"
     # A draft's line that found no room is made anew by the next draft; to name it would cost room.
     others = [entry for entry in gone if entry.speaker not in (Speaker.USER, Speaker.MODEL)]
     if others:
-        yield f"- left out for want of room: {_count(others, 'line')}; recall finds them"
+        yield f"- left out for want of room: {_format_count(others, 'line')}; recall finds them"
 
 
-def _count(entries: Sequence[LedgerEntry], noun: str) -> str:
+def _format_count(entries: Sequence[LedgerEntry], noun: str) -> str:
     return f"{len(entries)} {noun}" if len(entries) == 1 else f"{len(entries)} {noun}s"
 
 
-def _span(entries: Iterable[LedgerEntry]) -> str:
+def _format_span(entries: Iterable[LedgerEntry]) -> str:
     places = sorted(source.ordinal for entry in entries for source in entry.sources[-1:])
     return f"#{places[0]}" if places[0] == places[-1] else f"#{places[0]} to #{places[-1]}"
 
 
-def _tell_sources(sources: tuple[Pointer, ...]) -> str:
+def _format_sources(sources: tuple[Pointer, ...]) -> str:
     shown = ", ".join(f"#{source.ordinal}" for source in sources[-SOURCES_SHOWN:])
     more = len(sources) - SOURCES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

@@ -57,12 +57,12 @@ def read_change(tool: str, fields: Json) -> TodoChange | None:
         text = fields.get("subject") or fields.get("description")
         return TodoChange(entries=(Todo(text=flatten(text)),), how="add") if isinstance(text, str) and text.strip() else None
     if tool == "taskupdate":
-        return _task_update(fields)
+        return _read_task_update(fields)
     entries = next((fields[name] for name in _ENTRIES if isinstance(fields.get(name), list | str)), None)
     if isinstance(entries, str):
         found = [Todo(text=flatten(text), status=_CHECKS.get(mark, "pending")) for mark, text in _check.findall(entries)]
     elif isinstance(entries, list):
-        found = [todo for entry in entries if (todo := _todo(entry)) is not None]
+        found = [todo for entry in entries if (todo := _read_todo(entry)) is not None]
     else:
         return None
     if not found and entries:
@@ -74,17 +74,17 @@ def read_change(tool: str, fields: Json) -> TodoChange | None:
     return TodoChange(entries=open_ones[:TODOS], done=len(found) - len(open_ones))
 
 
-def _task_update(fields: Json) -> TodoChange | None:
+def _read_task_update(fields: Json) -> TodoChange | None:
     name = fields.get("taskId")
     if not isinstance(name, str) or not name:
         return None
     subject, status = fields.get("subject"), fields.get("status")
     text = flatten(subject) if isinstance(subject, str) else ""
-    state = "deleted" if status == "deleted" else _status(status) if isinstance(status, str) else ""
+    state = "deleted" if status == "deleted" else _read_status(status) if isinstance(status, str) else ""
     return TodoChange(entries=(Todo(text=text, status=state, id=name[:TEXT_CHARS]),), how="update")
 
 
-def _todo(entry: object) -> Todo | None:
+def _read_todo(entry: object) -> Todo | None:
     if isinstance(entry, str):
         return Todo(text=flatten(entry)) if entry.strip() else None
     if not isinstance(entry, dict):
@@ -96,10 +96,10 @@ def _todo(entry: object) -> Todo | None:
     known = str(name)[:TEXT_CHARS] if isinstance(name, str | int) else ""
     if not words and not known:
         return None
-    return Todo(text=flatten(words), status="done" if finished else _status(state), id=known)
+    return Todo(text=flatten(words), status="done" if finished else _read_status(state), id=known)
 
 
-def _status(word: str) -> str:
+def _read_status(word: str) -> str:
     folded = word.casefold()
     return "done" if folded in _DONE else "in progress" if folded in _RUNNING else "pending"
 
@@ -113,16 +113,16 @@ def change_list(
         case "all":
             return entries, change.done
         case "add":
-            number = _created_id(answer)
+            number = _find_created_id(answer)
             added = (msgspec.structs.replace(todo, id=number) for todo in entries)
             return (*todos, *added)[-TODOS:], done
         case "update":
             for entry in entries:
-                todos, done = _update(todos, done, entry)
+                todos, done = _update_entry(todos, done, entry)
             return tuple(todos), done
 
 
-def _update(todos: Sequence[Todo], done: int, entry: Todo) -> tuple[tuple[Todo, ...], int]:
+def _update_entry(todos: Sequence[Todo], done: int, entry: Todo) -> tuple[tuple[Todo, ...], int]:
     place = next((index for index, todo in enumerate(todos) if todo.id == entry.id), None)
     over = entry.status in ("done", "deleted")
     if place is None:
@@ -135,7 +135,7 @@ def _update(todos: Sequence[Todo], done: int, entry: Todo) -> tuple[tuple[Todo, 
     return (*before, new, *after), done
 
 
-def _created_id(answer: str) -> str:
+def _find_created_id(answer: str) -> str:
     """Return the number Claude Code gives a task it created."""
     words = answer[:200].replace("#", " ").split()
     return next((word for word in words if word.isdigit()), "")

@@ -112,8 +112,8 @@ def read_results(view: View, item: Item | None) -> Iterator[Result]:
         for block in results:
             if block["tool_use_id"] in closed:
                 flag = block.get("is_error")
-                yield _result(
-                    block["tool_use_id"], _text_of(block.get("content")), failed=flag if isinstance(flag, bool) else None
+                yield _judge_result(
+                    block["tool_use_id"], _join_text(block.get("content")), failed=flag if isinstance(flag, bool) else None
                 )
         return
     failed = True if fields and fields.get("status") == "failed" else None
@@ -121,7 +121,7 @@ def read_results(view: View, item: Item | None) -> Iterator[Result]:
     if isinstance(payload, dict) and isinstance(payload.get("success"), bool):
         failed = not payload["success"]
     for call_id in view.closes[:1]:
-        yield _result(call_id, view.text, failed=failed)
+        yield _judge_result(call_id, view.text, failed=failed)
 
 
 def flatten(text: str, *, limit: int = TEXT_CHARS) -> str:
@@ -155,27 +155,27 @@ def read_fields(item: Item | None) -> Json | None:
     return value if isinstance(value, dict) else None
 
 
-def _result(call_id: str, text: str, *, failed: bool | None) -> Result:
+def _judge_result(call_id: str, text: str, *, failed: bool | None) -> Result:
     """Return how a call ended: by the client's flag or exit code, else by what a failure clearly leaves in the last lines."""
-    text, code, failed = _unwrapped(text.removeprefix("OBSERVATION:\n"), failed=failed)
+    text, code, failed = _unwrap_json(text.removeprefix("OBSERVATION:\n"), failed=failed)
     if failed is not False and (_declined.match(text.lstrip()) or _aborted.search(text[-END_CHARS:])):
         return Result(id=call_id, text=text, ok=None, told=True, declined=True, outcome="aborted")
     if failed is False:
         code = 0
     elif code is None:
-        code = _exit_code(text)
+        code = _find_exit_code(text)
     session = _session.search(text[:END_CHARS])
     if session is not None and code is None:
         return Result(id=call_id, text=text, ok=None, told=True, outcome=f"started, session {session[1]}", session=session[1])
     if _background.match(text):
         return Result(id=call_id, text=text, ok=None, told=True, outcome="started in the background")
     if code is None and failed is None:
-        broken = _broken(text)
+        broken = _find_failure(text)
         return Result(id=call_id, text=text, ok=False if broken else None, told=False, outcome=broken)
     if failed is not True and _harmless.search(text[-END_CHARS:]):
         return Result(id=call_id, text=text, ok=None, told=True, outcome="nothing to commit")
     if failed or code:
-        said = find_error_line(text) or _last_line(text)
+        said = find_error_line(text) or _find_last_line(text)
         parts = (f"exit {code}" if code else "", said)
         return Result(id=call_id, text=text, ok=False, told=True, outcome=": ".join(part for part in parts if part) or "failed")
     return Result(id=call_id, text=text, ok=True, told=True, outcome="ok")
@@ -190,7 +190,7 @@ def is_refusal_text(text: str, *, edits: bool) -> bool:
     return (_refusal if edits else _plain_error).match(text.lstrip()[:400]) is not None
 
 
-def _unwrapped(text: str, *, failed: bool | None) -> tuple[str, int | None, bool | None]:
+def _unwrap_json(text: str, *, failed: bool | None) -> tuple[str, int | None, bool | None]:
     """Return the text, exit code and failure of an output that is JSON; an output that is not comes back as it is."""
     if not text.startswith(("{", "[")) or len(text) > JSON_CHARS:
         return text, None, failed
@@ -199,12 +199,12 @@ def _unwrapped(text: str, *, failed: bool | None) -> tuple[str, int | None, bool
     except (msgspec.DecodeError, RecursionError):
         return text, None, failed
     if isinstance(value, list):
-        return _several(text, value, failed=failed)
+        return _merge_results(text, value, failed=failed)
     if not isinstance(value, dict):
         return text, None, failed
     held = value.get("metadata")
-    code = _code_in(held) if isinstance(held, dict) else None
-    code = code if code is not None else _code_in(value)
+    code = _find_code(held) if isinstance(held, dict) else None
+    code = code if code is not None else _find_code(value)
     inner = next((value[name] for name in ("output", "stdout", "result") if isinstance(value.get(name), str)), text)
     error = value.get("error")
     if failed is None and value.get("success") is False:
@@ -216,12 +216,12 @@ def _unwrapped(text: str, *, failed: bool | None) -> tuple[str, int | None, bool
     return inner, code, failed
 
 
-def _several(text: str, values: list[Any], *, failed: bool | None) -> tuple[str, int | None, bool | None]:
+def _merge_results(text: str, values: list[Any], *, failed: bool | None) -> tuple[str, int | None, bool | None]:
     """Return one outcome for a list of them: Cline's, and those of the Responses shell tool."""
     parts = [value for value in values if isinstance(value, dict)]
     flags = [part["success"] for part in parts if isinstance(part.get("success"), bool)]
     ends = [part["outcome"] for part in parts if isinstance(part.get("outcome"), dict)]
-    codes = [code for end in ends if (code := _code_in(end)) is not None]
+    codes = [code for end in ends if (code := _find_code(end)) is not None]
     names = ("result", "error", "stdout", "stderr")
     inner = "\n".join(part[name] for part in parts for name in names if isinstance(part.get(name), str))
     code = next((code for code in codes if code), codes[0] if codes else None)
@@ -230,12 +230,12 @@ def _several(text: str, values: list[Any], *, failed: bool | None) -> tuple[str,
     return inner or text, code, failed
 
 
-def _code_in(fields: Mapping[str, Any]) -> int | None:
+def _find_code(fields: Mapping[str, Any]) -> int | None:
     found = (fields.get(name) for name in ("exit_code", "exitCode", "returncode", "return_code"))
     return next((code for code in found if type(code) is int), None)
 
 
-def _exit_code(text: str) -> int | None:
+def _find_exit_code(text: str) -> int | None:
     """Return the exit code that a client wrote into the first or last lines of an output."""
     head = text[:END_CHARS].split("\n")[:5]
     tail = text[-END_CHARS:].rstrip().split("\n")[-6:]
@@ -246,7 +246,7 @@ def _exit_code(text: str) -> int | None:
     return int(sandbox[1]) if sandbox else None
 
 
-def _broken(text: str) -> str:
+def _find_failure(text: str) -> str:
     """Return the line by which an output without an exit code clearly ends in a failure; empty where it does not."""
     tail = [line for line in text[-END_CHARS:].splitlines() if line.strip() and not _prompt.match(line)]
     if not tail:
@@ -257,12 +257,12 @@ def _broken(text: str) -> str:
     return next((flatten(line) for line in tail[-3:] if _broken_end.match(line)), "")
 
 
-def _last_line(text: str) -> str:
+def _find_last_line(text: str) -> str:
     lines = (line for line in reversed(text[-END_CHARS:].splitlines()) if line.strip() and not _exit_line.match(line.strip()))
     return flatten(next(lines, ""))
 
 
-def _text_of(content: object) -> str:
+def _join_text(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else ()

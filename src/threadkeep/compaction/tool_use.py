@@ -105,12 +105,12 @@ def read_calls(view: View, item: Item | None) -> Iterator[Call]:
     fields = read_fields(item)
     if fields is None:
         if len(opened) == 1:
-            yield Call(id=view.opens[0], tool=view.tool or "", arguments=_arguments(view.text))
+            yield Call(id=view.opens[0], tool=view.tool or "", arguments=_decode_arguments(view.text))
         return
-    found = [call for call in _calls(fields) if call.id in opened]
+    found = [call for call in _find_calls(fields) if call.id in opened]
     if not found and len(opened) == 1:
         payload = next((fields[name] for name in ("arguments", "input", "action", "operation") if name in fields), None)
-        found = [Call(id=view.opens[0], tool=view.tool or "", arguments=_arguments(payload))]
+        found = [Call(id=view.opens[0], tool=view.tool or "", arguments=_decode_arguments(payload))]
     yield from found
 
 
@@ -120,53 +120,53 @@ def classify_call(call: Call) -> Use:
     arguments = call.arguments
     fields: Json = arguments if isinstance(arguments, dict) else {}
     if tool in _SHELLS:
-        return _shell_use(arguments)
+        return _read_shell_call(arguments)
     if tool in ("write_stdin", "functions.write_stdin"):
         return Use(
             does="poll",
             text=flatten(f"{call.tool} to session {fields.get('session_id')}"),
             session=str(fields.get("session_id", "")),
         )
-    if tool in _PATCHES and (patch := _patch_in(arguments)):
-        return _edit_use(call, patch)
-    edits = _file_edits(tool, fields)
+    if tool in _PATCHES and (patch := _find_patch(arguments)):
+        return _make_edit_use(call, patch)
+    edits = _find_edits(tool, fields)
     if edits is not None:
-        return _edit_use(call, edits)
+        return _make_edit_use(call, edits)
     if tool in ("edit", "insert") and isinstance(fields.get("replace", fields.get("text")), str):
         # SWE-agent edits the file it has open; its answer says which.
         return Use(does="edit", text=call.tool, edits=(Edit(path=OPEN_FILE),), keys=(f"file {OPEN_FILE}",))
     if tool in LIST_TOOLS and (change := read_change(tool, fields)) is not None:
         return Use(does="list", text=call.tool, todos=change)
     if tool.startswith(_LOOKS):
-        return Use(does="look", text=_told_call(call))
-    return Use(does="other", text=_told_call(call), keys=(f"tool {call.tool}"[:TEXT_CHARS],))
+        return Use(does="look", text=_describe_call(call))
+    return Use(does="other", text=_describe_call(call), keys=(f"tool {call.tool}"[:TEXT_CHARS],))
 
 
-def _calls(fields: Json) -> Iterator[Call]:
+def _find_calls(fields: Json) -> Iterator[Call]:
     listed = fields.get("tool_calls")
     for entry in listed if isinstance(listed, list) else ():
         if isinstance(entry, dict):
             inner: Json = next((entry[name] for name in ("function", "custom") if isinstance(entry.get(name), dict)), {})
-            yield _call(entry.get("id"), inner.get("name"), inner.get("arguments", inner.get("input")))
+            yield _make_call(entry.get("id"), inner.get("name"), inner.get("arguments", inner.get("input")))
     content = fields.get("content")
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and isinstance(block.get("id"), str) and "input" in block:
-            yield _call(block["id"], block.get("name"), block["input"])
+            yield _make_call(block["id"], block.get("name"), block["input"])
     kind = fields.get("type")
-    if isinstance(kind, str) and kind.endswith("_call"):
+    if isinstance(kind, str) and kind.endswith("_make_call"):
         payload = next((fields[name] for name in ("arguments", "input", "action", "operation") if name in fields), None)
-        yield _call(fields.get("call_id") or fields.get("id"), fields.get("name") or kind, payload)
+        yield _make_call(fields.get("call_id") or fields.get("id"), fields.get("name") or kind, payload)
 
 
-def _call(call_id: object, name: object, payload: object) -> Call:
+def _make_call(call_id: object, name: object, payload: object) -> Call:
     return Call(
         id=call_id if isinstance(call_id, str) else "",
         tool=name if isinstance(name, str) else "",
-        arguments=_arguments(payload),
+        arguments=_decode_arguments(payload),
     )
 
 
-def _arguments(payload: object) -> object:
+def _decode_arguments(payload: object) -> object:
     """Return arguments decoded where they are JSON in a string, and the string itself where they are not."""
     if not isinstance(payload, str) or not payload.lstrip().startswith(("{", "[")):
         return payload
@@ -176,14 +176,14 @@ def _arguments(payload: object) -> object:
         return payload
 
 
-def _told_call(call: Call) -> str:
+def _describe_call(call: Call) -> str:
     fields = call.arguments if isinstance(call.arguments, dict) else {}
     named = (fields.get(name) for name in (*_PATHS, "query", "pattern", "url", "prompt", "description"))
     subject = next((value for value in named if isinstance(value, str) and value.strip()), "")
     return flatten(f"{call.tool} {subject}".strip())
 
 
-def _edit_use(call: Call, edits: tuple[Edit, ...]) -> Use:
+def _make_edit_use(call: Call, edits: tuple[Edit, ...]) -> Use:
     names = ", ".join(edit.path for edit in edits[:3])
     return Use(does="edit", text=flatten(f"{call.tool} {names}".strip()), edits=edits, keys=list_file_keys(edits))
 
@@ -192,7 +192,7 @@ def list_file_keys(edits: tuple[Edit, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"file {edit.path}" for edit in edits if edit.effect != "gone"))
 
 
-def _file_edits(tool: str, fields: Json) -> tuple[Edit, ...] | None:
+def _find_edits(tool: str, fields: Json) -> tuple[Edit, ...] | None:
     """Return the files a call to a file tool changes; None where the tool is no such tool or names no file."""
     if tool in _MOVES:
         old, new = (resolve_path(str(fields.get(name) or "")) for name in ("source", "destination"))
@@ -211,7 +211,7 @@ def _file_edits(tool: str, fields: Json) -> tuple[Edit, ...] | None:
     return None
 
 
-def _patch_in(arguments: object) -> tuple[Edit, ...]:
+def _find_patch(arguments: object) -> tuple[Edit, ...]:
     """Return the files of a patch: as text, in a field, or as an operation on one file."""
     if isinstance(arguments, str):
         return read_patch_edits(arguments)
@@ -227,21 +227,21 @@ def _patch_in(arguments: object) -> tuple[Edit, ...]:
     return ()
 
 
-def _shell_use(arguments: object) -> Use:
+def _read_shell_call(arguments: object) -> Use:
     fields: Json = arguments if isinstance(arguments, dict) else {"command": arguments}
-    script = _script(next((fields[name] for name in _COMMANDS if fields.get(name)), None))
+    script = _join_script(next((fields[name] for name in _COMMANDS if fields.get(name)), None))
     folder = next((fields[name] for name in _FOLDERS if isinstance(fields.get(name), str)), "")
     line = read_line(script, folder="" if folder in (".", "./") else folder)
     if not script.strip() or line.looks:
         return Use(does="look", text=flatten(script))
     if line.edits_only:
         keys = list_file_keys(line.edits) or tuple(f"$ {key}" for key in line.keys)
-        return Use(does="edit", text=_told_command(script), edits=line.edits, keys=keys, certain=line.certain)
+        return Use(does="edit", text=_describe_command(script), edits=line.edits, keys=keys, certain=line.certain)
     keys = tuple(f"$ {key}" for key in line.keys)
-    return Use(does="run", text=_told_command(script), edits=line.edits, keys=keys, listed=True, certain=line.certain)
+    return Use(does="run", text=_describe_command(script), edits=line.edits, keys=keys, listed=True, certain=line.certain)
 
 
-def _script(command: object) -> str:
+def _join_script(command: object) -> str:
     """Return a command as a shell would read it, from any of the forms clients use."""
     if isinstance(command, str):
         return command
@@ -256,7 +256,7 @@ def _script(command: object) -> str:
     return shlex.join(words)
 
 
-def _told_command(script: str) -> str:
+def _describe_command(script: str) -> str:
     shown = strip_folder(strip_heredocs(script))
     lines = [line.strip() for line in shown.strip().split("\n") if line.strip() and not line.lstrip().startswith("#")]
     return flatten(" ; ".join(lines[:4]) or script)
