@@ -2,7 +2,7 @@
 
 Each line is checked against the record it names; one that the record does not bear out is taken out, or put right, and reported.
 Required are every message of a person that the window no longer holds, pins, and the work under way. What a draft claims and no
-source is_shown is taken out and counted.
+source shows is taken out and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALIKE_PERCENT = 60
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something the audit had to say about one line or one claim."""
+    """One fault that the audit found in a line or a claim."""
 
     kind: str
     text: str
@@ -36,7 +36,7 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         required: Messages of people that left the window, pins, and lines about the work under way.
         kept: How many of them the new window tells, whole or shortened.
         repaired: Lines that were false, and were put right or taken out.
-        invented: What a draft claimed and no source is_shown; taken out.
+        invented: What a draft claimed and no source shows; taken out.
         left_out: How many messages of people the state has no room for; it names where they are.
     """
 
@@ -58,7 +58,7 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """A ledger whose every line was checked, and what was found on the way."""
+    """A checked ledger and the faults found in it."""
 
     ledger: Ledger
     repaired: tuple[Finding, ...] = ()
@@ -66,7 +66,7 @@ class Audited:
 
 
 def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
-    """Return the ledger with nothing in it that its records do not bear out."""
+    """Return the ledger without the entries that its records contradict."""
     records = {seen.source: seen.view for seen in plan.observed}
     # Several messages may have one record: another's compaction that kept them.
     spoken = {(seen.source, shorten(seen.view.said)) for seen in plan.observed if seen.view.by_person}
@@ -106,7 +106,7 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
 
 
 def make_report(audited: Audited, state: Ledger) -> AuditReport:
-    """Return what a window tells of all it had to tell."""
+    """Count the required entries and those that the state tells."""
     required = list(_find_required(audited.ledger))
     gone = [entry for entry in required if entry.id in state.left_out]
     return AuditReport(
@@ -126,14 +126,14 @@ def _find_required(ledger: Ledger) -> Iterator[LedgerEntry]:
 
 
 def _is_repetition(entry: LedgerEntry, ledger: Ledger) -> bool:
-    """Whether a model's entry only says what a user said: that stands there word for word."""
+    """Whether a model's entry repeats the words of a user's entry."""
     words = normalise_text(entry.text)
     said = (normalise_text(other.text) for other in ledger.entries if other.speaker is Speaker.USER)
     return bool(words) and any(f" {words} " in f" {other} " for other in said)
 
 
 def _is_alteration(entry: LedgerEntry, ledger: Ledger) -> bool:
-    """Whether a model's entry is a message of a user with other words in it: no rule of a user's changes that way."""
+    """Whether a model's entry is a user's message with words changed: only a user changes a user's rule."""
     words = normalise_text(entry.text)
     pieces = _split_trigrams(words)
     for other in (normalise_text(other.text) for other in ledger.entries if other.speaker is Speaker.USER):
@@ -145,12 +145,12 @@ def _is_alteration(entry: LedgerEntry, ledger: Ledger) -> bool:
 
 
 def _split_trigrams(words: str) -> frozenset[str]:
-    """Return every run of three characters: texts of any language that say nearly the same share most of them."""
+    """Return every run of three characters: similar texts share most of them, in any language."""
     return frozenset(words[at : at + 3] for at in range(max(1, len(words) - 2)))
 
 
 def _make_value_check(plan: Plan, ledger: Ledger) -> Callable[[str], bool]:
-    """Return whether the span, or what the ledger had before this compaction, is_shown a value."""
+    """Return a check whether the span, or the ledger before this compaction, shows a value."""
     older = [entry.text for entry in ledger.entries if entry.speaker is not Speaker.MODEL or entry.born != ledger.age]
     source = ""
 

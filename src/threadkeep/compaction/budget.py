@@ -1,8 +1,8 @@
-"""What of a ledger a state has room for.
+"""Chooses the ledger entries that a state has room for.
 
-Each part of the state has a share of its budget, and what one part does not need goes to the others, people's messages first.
-What people pinned, what the session is for and the work under way are always told. No entry leaves the ledger: a later, wider
-state tells what this one cannot.
+Each part of the state has a share of the budget; the rest of a share goes to the other parts, people's messages first.
+Pins, the objective and the work under way are always in the state. No entry leaves the ledger: a later, wider state shows the
+entries that this one left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StateBudget:
 
 
 def estimate_state(ledger: Ledger) -> int:
-    """Return what the message that carries this state costs in a window."""
+    """Return the tokens of the message that carries this state."""
     text = json.dumps(render_state(ledger), ensure_ascii=False)
     return estimate_bytes(len(text.encode("utf-8", "replace")) + MESSAGE_BYTES)
 
@@ -53,11 +53,11 @@ def fit(
     repeated: frozenset[str] = frozenset(),
     messages_first: bool = False,
 ) -> Ledger:
-    """Return the ledger with what its state leaves out so that it takes at most `room_tokens` and its budget.
+    """Return the ledger with the entries marked that its state leaves out to fit `room_tokens` and its budget.
 
-    Larger only if what must be told does not fit. `in_view` are entries that messages of the window tell, `repeated` those
-    that say nothing of their own. With `messages_first` no other part keeps its share while messages are left out. A model's
-    lines take room from nothing else.
+    The state is larger only if the entries that must be told do not fit. `in_view` are entries that messages of the window tell,
+    `repeated` entries that add nothing to others. With `messages_first` no other part keeps its share while messages are left
+    out. A model's lines take room from no other part.
     """
     allowed = min(room_tokens, budget.tokens)
     models = (entry for entry in ledger.entries if entry.speaker is Speaker.MODEL and entry.id not in in_view)
@@ -83,7 +83,7 @@ def fit(
 def _fit_others(
     ledger: Ledger, *, in_view: frozenset[str], repeated: frozenset[str], allowed: int, budget: StateBudget
 ) -> Ledger:
-    """Return the ledger with what its state leaves out so that it takes at most `allowed` tokens."""
+    """Return the ledger with the entries marked that its state leaves out to fit `allowed` tokens."""
     bound = allowed
     while True:
         fitted = _choose_entries(ledger, in_view=in_view, repeated=repeated, allowed=allowed, budget=budget)
@@ -94,7 +94,7 @@ def _fit_others(
 
 
 def must_be_told(entry: LedgerEntry) -> bool:
-    """Whether an entry stands in every state: pins, what the session is for, and the work under way."""
+    """Whether every state holds an entry: pins, the objective, and the work under way."""
     if entry.pinned or (entry.section is Section.OBJECTIVE and entry.speaker is not Speaker.MODEL):
         return True
     return entry.section is Section.HANDOFF and entry.speaker is Speaker.COMPUTED and not entry.text.startswith(ASKED)
@@ -126,7 +126,7 @@ def _choose_entries(
 
 
 def _split_pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[LedgerEntry]]:
-    """Return entries by the share they are told from, in each the one first that is to stay longest."""
+    """Return entries by the share that pays for them, in each the most important first."""
     pools: dict[str, list[LedgerEntry]] = {"messages": [], "findings": [], "handoff": [], "evidence": []}
     for entry in reversed(entries):
         if entry.section is Section.ACTIVE:
@@ -141,7 +141,7 @@ def _split_pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, li
 
 
 def _take_entries(pool: Iterable[LedgerEntry], told: set[str], *, room: int, brief: frozenset[str] = frozenset()) -> int:
-    """Put entries of a pool among those told, in its order, as long as they fit; return what they take."""
+    """Add entries of a pool to `told`, in order, as long as they fit; return their tokens."""
     spent = 0
     for entry in pool:
         if entry.id in told:
@@ -155,7 +155,7 @@ def _take_entries(pool: Iterable[LedgerEntry], told: set[str], *, room: int, bri
 
 
 def _has_room(pool: Iterable[LedgerEntry], *, room: int) -> bool:
-    """Whether a whole pool fits; no more of it is measured than that takes."""
+    """Whether a whole pool fits; stops at the first entry that does not."""
     for entry in pool:
         room -= _estimate_line(entry)
         if room < 0:

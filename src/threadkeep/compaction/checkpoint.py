@@ -1,4 +1,4 @@
-"""From a plan and a ledger to a checkpoint: the layout that replaces the span, and the validator that has the last word."""
+"""Makes the layout that replaces a span, and checks the structure of the new window."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from threadkeep.tokens import estimate_text
 
 
 def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[LiteralEntry] = ()) -> list[LayoutEntry]:
-    """Return what stands before the cut: the head, host context, the state, what people said last, the running request, the
-    older part of the frontier.
+    """Return the entries before the cut: head, host context, state, people's newest messages, the running request, and the older
+    part of the frontier.
 
-    `literals` come right behind the head: a provider reads its own compaction as standing for everything before it.
+    `literals` follow the head: a provider's own compaction replaces everything before it.
     """
     systems = [seen for seen in plan.context if seen.view.role is Role.SYSTEM]
     return [
@@ -35,7 +35,7 @@ def lay_out(plan: Plan, *, state: Item, dialect: Dialect, literals: Sequence[Lit
 
 
 def _place_messages(plan: Plan, dialect: Dialect) -> list[LayoutEntry]:
-    """Return what people said last, and the request in its place among it: words beside a tool's output may be newer."""
+    """Return people's newest messages and the running request, in order: words beside a tool's output may be newer."""
     said = [(quote.source.ordinal, quote_entry(quote, dialect)) for quote in plan.quoted]
     if plan.request is not None and plan.request.entry.source is not None:
         said.append((plan.request.entry.source.ordinal, keep_entry(plan.request)))
@@ -70,7 +70,7 @@ def find_cut(plan: Plan) -> tuple[int, int]:
 
 
 def find_faults(before: list[View], after: list[View]) -> list[str]:
-    """Return what is wrong with the structure of a compacted window; nothing, if a provider can be shown it.
+    """Return the faults in the structure of a compacted window; none if a provider can read it.
 
     `before` is the window it replaces: a call that was open there may stay open.
     """
@@ -94,7 +94,7 @@ def _count_loose_reasoning(views: list[View]) -> int:
 
 
 def quote_entry(quote: Quote, dialect: Dialect) -> LayoutEntry:
-    """Return the entry that tells a person's message: as it stands, or in the words kept of it."""
+    """Return the entry for a person's message, unchanged or shortened."""
     if quote.text is None and quote.seen is not None:
         return keep_entry(quote.seen)
     depth = quote.seen.entry.depth if quote.seen is not None else None
@@ -138,7 +138,7 @@ def _make_tail_entry(kept: TailPosition, *, calls: Mapping[str, View], dialect: 
 
 
 def _cut_output(seen: Position, *, tokens: int) -> str:
-    """Return the beginning and the end of an output; between them, where the whole of it is."""
+    """Return the beginning and the end of an output, with a pointer to the whole between them."""
     ordinal = seen.entry.source.ordinal if seen.entry.source else 0
     text = seen.view.text
     size = max(estimate_text(text), 1)
@@ -150,7 +150,7 @@ def _cut_output(seen: Position, *, tokens: int) -> str:
 
 
 def _describe_output(seen: Position, calls: Mapping[str, View]) -> str:
-    """Return the one line that stands for an output: what ran, how much it said, how it began, where it is."""
+    """Return one line for an output: its call, its size, its beginning and a pointer to it."""
     call = next((calls[call_id] for call_id in seen.view.closes if call_id in calls), None)
     ran = f"{call.tool}: {flatten(tell_call(call))[:60]}" if call else "output"
     ordinal = seen.entry.source.ordinal if seen.entry.source else 0

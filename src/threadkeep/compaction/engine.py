@@ -1,9 +1,8 @@
-"""propose → draft → conclude: what is to be done, what a strategy says to it, and the checkpoint that comes of both.
+"""Proposes a compaction, and turns the proposal and a draft into a checkpoint.
 
-`propose` and `conclude` are pure; a strategy's draft, which may ask a model, lies between them. `conclude` goes down a ladder of
-smaller frontiers until the target is met, with the same draft: what people said is in the ledger by code, whatever a draft holds.
-In a window smaller than the least frontier what people said comes first: the ladder then also ends in the window that tells most
-of it.
+`propose` and `conclude` are pure; between them a strategy makes the draft and may ask a model. `conclude` uses the same draft
+with ever smaller frontiers until the target is met. People's messages enter the ledger by code, whatever a draft holds.
+A window smaller than the least frontier puts people's messages first: `conclude` takes the one that tells most of them.
 """
 
 from __future__ import annotations
@@ -101,10 +100,10 @@ class Outcome:
 
 
 def parse_target(text: str, *, of_tokens: int) -> int:
-    """Return the target that `text` writes: tokens, or a percentage of what there is.
+    """Return the target in tokens; `text` is a number of tokens or a percentage of `of_tokens`.
 
     Raises:
-        BadInput: It is neither.
+        BadInput: `text` is neither.
     """
     match = _target.fullmatch(text.strip())
     if match is None or (match[2] and int(match[1]) > 100):
@@ -113,10 +112,9 @@ def parse_target(text: str, *, of_tokens: int) -> int:
 
 
 def read_ledger(history: History, *, carried: Ledger | None = None) -> Ledger:
-    """Return the ledger a window's checkpoint carries, with what people remarked since.
+    """Return the ledger of the window's checkpoint, with the remarks people made since.
 
-    Before the first checkpoint it begins with what was `carried` over from elsewhere, if anything was: nothing of this
-    thread's own records is in that yet.
+    Before the first checkpoint it begins with the ledger `carried` over from another thread, if there is one.
     """
     if history.checkpoint is not None:
         base = load_ledger(bytes(history.checkpoint.state))
@@ -127,7 +125,7 @@ def read_ledger(history: History, *, carried: Ledger | None = None) -> Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateContent:
-    """What the new window may tell, wherever the frontier is cut; `repeated` are messages that say nothing of their own."""
+    """The checked ledger, the same for every cut of the frontier; `repeated` are messages that add nothing to others."""
 
     audited: Audited
     repeated: frozenset[str]
@@ -155,7 +153,7 @@ class Room:
 
     @property
     def is_tiny(self) -> bool:
-        """Whether what people said takes all the room there is."""
+        """Whether people's messages come before recent work."""
         return self.most < FRONTIER_FLOOR_TOKENS
 
 
@@ -164,13 +162,13 @@ class Proposal:
     """A compaction that is worth making.
 
     Attributes:
-        brief: What a strategy is given.
+        brief: The input of a strategy.
         room: How large the new window may be.
         user_tokens: How many tokens of the user's messages a hand-off quotes.
         quoted_tokens: How many stand behind a state.
         state_budget: How large the state may be, and how its parts share that.
         phase: Where in a turn it happens.
-        adopting: The plan is the only one: what came after the provider's own compaction stays as it is.
+        adopting: Only one plan is possible: the items after the provider's own compaction stay unchanged.
     """
 
     history: History
@@ -290,7 +288,7 @@ def _make_widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, room: Room
 
 
 def has_something_to_replace(proposal: Proposal) -> bool:
-    """Whether any draft could come to a checkpoint: without a frontier something new stands before the request."""
+    """Whether a draft could lead to a checkpoint: without a frontier, there are new items before the request."""
     return _has_replacement(_plan_cut(proposal, 0))
 
 
@@ -299,7 +297,7 @@ def _has_replacement(plan: Plan) -> bool:
 
 
 def conclude(proposal: Proposal, draft: Draft) -> Outcome:
-    """Return the checkpoint that a proposal and a draft come to; nothing is written.
+    """Return the checkpoint made from a proposal and a draft; nothing is written.
 
     Raises:
         NothingToCompact: It would not make the window smaller by enough to be worth it.
@@ -308,7 +306,7 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
     before, thread_id = proposal.tokens_before, proposal.brief.thread_id
     best: Outcome | None = None
     broken: BrokenWindow | None = None
-    # What is remembered does not depend on where the frontier is cut.
+    # The audited ledger is the same for every cut of the frontier.
     audited = audit(proposal.brief.plan, _apply_draft(proposal, draft), focus=proposal.brief.focus)
     content = StateContent(audited=audited, repeated=find_repeated(audited.ledger))
     for plan, frontier_tokens in _iterate_plans(proposal, draft):
@@ -352,7 +350,7 @@ def _plan_cut(proposal: Proposal, frontier_tokens: int) -> Plan:
 def _widen(
     outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, content: StateContent, *, frontier_tokens: int
 ) -> Outcome:
-    """Return the outcome with what there is room left for: a wider frontier, else, at a tight target, a larger state."""
+    """Return an outcome that uses the room left: for a wider frontier, else, at a tight target, for a larger state."""
     room = proposal.room
     least = room.filled * SPARE_PERCENT // 100
     budget, step = frontier_tokens, room.filled - outcome.tokens_after
@@ -382,7 +380,7 @@ def _has_more_left_out(wider: Outcome, outcome: Outcome) -> bool:
 
 
 def _measure_miss(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
-    """Return how far a window is from what is wanted: tokens over the target, then messages of people left to recall."""
+    """Return how far a window misses: tokens over the target, then the number of people's messages left to recall."""
     return max(0, outcome.tokens_after - proposal.room.most), outcome.report.left_out
 
 
@@ -395,7 +393,7 @@ def _has_grown(history: History) -> bool:
 
 
 def remember(history: History, *, dialect: Dialect, carried: Ledger | None = None) -> Ledger:
-    """Return the ledger that a window comes to when nothing of it stays; `carried` as in `read_ledger`."""
+    """Return the ledger of a window that is replaced completely; `carried` as in `read_ledger`."""
     seen = tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in take_out(history).history.said)
     plan = Plan(
         tip=Tip(next=0, turn=0, depth=0, chain=b""),
@@ -410,7 +408,7 @@ def remember(history: History, *, dialect: Dialect, carried: Ledger | None = Non
 
 
 def _apply_draft(proposal: Proposal, draft: Draft) -> Ledger:
-    """Return the ledger after what the draft says, then with what the window says: a draft's numbers are those it was shown."""
+    """Return the ledger with the draft applied, then the window merged: a draft refers to the entry ids it was shown."""
     brief = proposal.brief
     ledger = replace(brief.ledger, age=brief.ledger.age + 1)
     spoken = brief.spoken
@@ -472,7 +470,7 @@ def _build_outcome(plan: Plan, proposal: Proposal, draft: Draft, content: StateC
 
 
 def _fit_state(plan: Plan, content: StateContent, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
-    """Return what the new window tells of the ledger: people's newest messages behind the state, the state within its room."""
+    """Return the plan with people's newest messages quoted behind the state, and the ledger fitted to the state's room."""
     ledger, repeated = content.audited.ledger, content.repeated
     room = max(0, proposal.room.most - plan.kept_tokens)
     if not hand_off:
@@ -510,7 +508,7 @@ def _make_layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) ->
 
 
 def _list_items(layout: list[LayoutEntry], history: History) -> list[Item]:
-    """Return the items a layout stands for, taken from the window it was computed on."""
+    """Return the items that a layout refers to, taken from the window."""
     recorded = {entry.source: entry.item for entry in history.entries}
     return [
         recorded[Pointer(entry.thread, entry.ordinal)] if isinstance(entry, KeepEntry) else Item(bytes(entry.item))

@@ -1,9 +1,9 @@
-"""What is true of the work: files changed, commands run, the errors that still stand, open calls, the todo list, pictures.
+"""Computes facts about the work: files changed, commands run, unresolved errors, open calls, the todo list, pictures.
 
-Computed from records alone and never from a model. `fold` adds new records to what older ones gave, and it makes no difference
-where the records are split: a checkpoint may keep the facts and go on from there.
+Facts come from records and never from a model. `fold` adds new records to the facts of older ones; the result is the same
+however the records are split, so a checkpoint may keep the facts and continue from there.
 
-What counts:
+Rules:
 
 - A file is changed if a tool that changes files named it and the answer was no error. A shell command changes a file only if its
   line can be read with certainty (`shell`). A tool that is not known changes nothing. A file is listed once, however its path is
@@ -132,7 +132,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that nothing has answered, with all that its answer will decide."""
+    """A call without an answer, with the effects its answer will confirm."""
 
     id: str
     text: str
@@ -200,14 +200,14 @@ class FactLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDigest:
-    """What one turn did: the files it changed, on one line, and its commands, one line each."""
+    """The work of one turn: the files it changed, on one line, and its commands, one line each."""
 
     changed: Line | None = None
     commands: tuple[Line, ...] = ()
 
 
 def fold(facts: Facts, items: Sequence[ObservedItem]) -> Facts:
-    """Return the facts with those of `items`, in order; items that `facts` already is_rerun are passed over."""
+    """Return the facts with those of `items`, in order; items that `facts` already covers are passed over."""
     state = _FactsFold(facts)
     for seen in items:
         if seen.source.ordinal >= state.upto:
@@ -242,7 +242,7 @@ def render_command(command: Command) -> str:
 
 
 def digest_turn(items: Sequence[ObservedItem]) -> TurnDigest:
-    """Return what the items of one turn did."""
+    """Return the work of one turn's items."""
     facts = fold(Facts(), items)
     return TurnDigest(
         changed=_make_line(f"changed {render_files(facts.changed)}", facts.changed[-1].source) if facts.changed else None,
@@ -290,7 +290,7 @@ class _FactsFold:
         )
 
     def add(self, seen: ObservedItem) -> None:
-        """Add what one item shows."""
+        """Add the facts of one item."""
         self.upto = seen.source.ordinal + 1
         view = seen.view
         if view.kind is ItemKind.OUTPUT or view.closes:
@@ -330,7 +330,7 @@ class _FactsFold:
         _drop_oldest(self._open, OPEN_KEPT)
 
     def _begin_request(self) -> None:
-        """A person began another request: calls without an answer were broken off, and errors grow old."""
+        """Begin another request of a person: calls without an answer were interrupted, and errors age."""
         self._left.update(self._open)
         self._open.clear()
         _drop_oldest(self._left, OPEN_KEPT)
@@ -355,7 +355,7 @@ class _FactsFold:
             )
 
     def _record_poll(self, call: OpenCall, result: Result, *, ok: bool | None, outcome: str, source: str) -> None:
-        """A process that was left running has ended: its command gets its outcome."""
+        """Record that a background process has ended: its command gets its outcome."""
         ran = next((command for command in self._commands if command.session and command.session == call.session), None)
         if ran is None or not result.told or ok is None:
             return
@@ -391,7 +391,7 @@ class _FactsFold:
         self._commands = [*others, command][-COMMANDS_KEPT:]
 
     def _clear_failures(self, keys: Sequence[str]) -> None:
-        """Drop from each error what succeeded now, and the error when nothing of it is left."""
+        """Drop from each error the keys that succeeded now, and the error when none is left."""
         if not self._failures or not keys:
             return
         standing: list[Failure] = []
@@ -403,7 +403,7 @@ class _FactsFold:
 
 
 def _judge_outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
-    """Return how a call ended, given what it does.
+    """Return how a call ended, judged by its kind.
 
     A tool that is no shell and has no error flag says in its first words that it refused. Exit code 0 of a line whose last
     part alone decides it is no proof where an error stands in what the line printed.

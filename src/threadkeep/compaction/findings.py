@@ -1,4 +1,4 @@
-"""What the agent found out, decided, ruled out, measured or named: sentences of its own answers, word for word.
+"""Finds the sentences of the agent's answers that state a result, a decision or a measurement, word for word.
 
 No model is asked, and next to nothing here knows a language. A finding is a sentence that stands alone, judged by its shape: it
 has enough words beside names and code, ends like a sentence or is as long as one, and asks or announces nothing. Headings, table
@@ -80,7 +80,7 @@ def shorten_answer(text: str) -> str:
 
 
 def _rate_sentence(sentence: str, *, concludes: bool) -> int | None:
-    """Return what a sentence is worth beside others; None where it does not stand alone, asks or announces."""
+    """Return the rank of a sentence; None where it does not stand alone, asks or announces."""
     bare = sentence.rstrip(_closing_marks)
     if not bare or bare[-1] in "?:？：" or _announces.match(sentence) or not _is_whole(sentence):
         return None

@@ -1,6 +1,6 @@
-"""Pictures a person sent: named in the state by what they are and where they stand, never shown to the model again by it.
+"""Finds the pictures a person sent and names them in the state by type, size and digest.
 
-The record keeps the picture; whoever needs it asks for the original.
+The record keeps the picture; recall returns the original.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threadkeep.items import decode_json, digest_body
 
 DIGEST_SHOWN = 12
 _data_url = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]*,", re.IGNORECASE)
-# What is longer, or could be taken for the line it stands in, is no address to pass on.
+# A longer address, or one with characters of the line's own syntax, is not shown.
 _address = re.compile(r"https?://[^\s\[\]<>\"]{1,200}", re.IGNORECASE)
 _picture_line = re.compile(r"(?:\[[^\]]*\] )?image: ")
 
@@ -35,7 +35,7 @@ class Picture:
 
 
 def find_pictures(raw: bytes) -> list[Picture]:
-    """Return the pictures in an item, in the order they stand there, in any dialect. What cannot be read holds none."""
+    """Return the pictures in an item, in the order they stand there, in any dialect; none where the item cannot be read."""
     try:
         item = decode_json(raw)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""What a thread's records come to, folded in as they come: turns with their outcome, findings, facts about the work.
+"""Collects turns with their outcome, findings and facts from a thread's records, in order.
 
-The journal stands in every checkpoint, so a compaction reads only what came since the last one and still knows the whole story.
+Every checkpoint holds the journal, so a compaction reads only the records since the last one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ ASKED_CHARS = 72
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request of a person and what came of it: the agent's last words to it, files changed, commands run.
+    """One request of a person and its outcome: the agent's last answer, files changed, commands run.
 
-    `earlier` is what the agent had answered when the person asked it to go on.
+    `earlier` is the agent's answer before the person asked it to go on.
     """
 
     asked: str
@@ -88,12 +88,12 @@ def advance(journal: Journal, items: Sequence[ObservedItem]) -> Journal:
 
 
 def _resume_turn(turn: Turn) -> Turn:
-    """Return a turn that a person asked to go on with: it has no answer yet, and what was answered stays."""
+    """Return a turn that a person asked to continue: it has no answer yet, and keeps its earlier one."""
     return msgspec.structs.replace(turn, earlier=turn.answer or turn.earlier, answer="", answered=None)
 
 
 def _record_outcome(turn: Turn, run: Sequence[ObservedItem], last: ObservedItem | None) -> Turn:
-    """Return a turn with what these items did; `last` is what the agent said or called last, and only words are an answer."""
+    """Return a turn with the outcome of these items; `last` is the agent's last message or call, and only a message answers."""
     done = digest_turn(run)
     told = (*((done.changed,) if done.changed else ()), *done.commands[-COMMANDS_TOLD:])
     work = tuple(dict.fromkeys((*turn.work, *(line.text for line in told))))[-WORK_KEPT:]
@@ -133,7 +133,7 @@ def _read_words(seen: ObservedItem) -> str:
 
 
 def _select_best(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings worth keeping, in order: each text once at its newest place, the most telling of too many."""
+    """Return the findings worth keeping, in order: each text once at its newest place, the most telling if there are too many."""
     newest: dict[str, Finding] = {}
     for finding in findings:
         newest.pop(finding.text, None)

@@ -23,15 +23,15 @@ class Section(StrEnum):
     EVIDENCE = "evidence"
 
 
-# What stands here binds; the rest tells.
+# Entries of these sections bind; the others inform.
 BINDING = (Section.OBJECTIVE, Section.ACTIVE)
 
 
 class Speaker(StrEnum):
-    """Whose words an entry is. Only a user's words bind.
+    """The author of an entry. Only a user's words bind.
 
-    `AGENT` marks sentences quoted from the agent's answers, `MODEL` what a draft or the agent's own note says, `COMPUTED`
-    what code derived from the records.
+    `AGENT` marks sentences quoted from the agent's answers, `MODEL` lines of a draft or of the agent's own note, `COMPUTED`
+    lines that code derived from the records.
     """
 
     USER = "user"
@@ -52,7 +52,7 @@ class Claim:
 class LedgerEntry:
     """One thing the session must remember.
 
-    `claim` is what retired it; only an inactive entry has one. `noted` says that it was written down beside the conversation.
+    `claim` holds the words that retired it; only an inactive entry has one. `noted` marks a note outside the conversation.
     """
 
     id: str
@@ -71,8 +71,8 @@ class Ledger:
     """Every entry, in the order a state tells them.
 
     Attributes:
-        age: How many compactions it has lived through.
-        journal: What the computed entries are made from, up to where.
+        age: The number of compactions so far.
+        journal: The source of the computed entries.
         in_view: Entries that messages of the window tell, so that the state need not.
         brief: Entries that the state tells in part.
         left_out: Entries the state has no room for; recall finds them.

@@ -1,4 +1,4 @@
-"""What a compaction will replace, and what it will keep: decided first, as a plain value.
+"""Decides which items a compaction replaces and which it keeps, as a plain value.
 
 The window is cut where it can be cut (`items.boundaries`), as far back as the frontier's budget reaches, at a person's message
 where one serves. Kept whole in any case: what hosts say about their world in its newest version, and the request being worked on,
@@ -44,7 +44,7 @@ UNREAD_FRONTIERS = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A position of the window with what is known about it."""
+    """A position of the window: its entry and the view of its item."""
 
     entry: WindowEntry
     view: View
@@ -60,7 +60,7 @@ class TailPosition:
 
     @property
     def tokens(self) -> int:
-        """What it takes in the new window."""
+        """Its size in the new window."""
         if self.cut_tokens is not None:
             return self.cut_tokens + AROUND_CUT_TOKENS
         is_large = self.seen.view.kind is ItemKind.OUTPUT and self.seen.entry.tokens > CUT_ABOVE_TOKENS
@@ -79,7 +79,7 @@ class Quote:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What will be replaced and what stays, in window order.
+    """The items to replace and the items to keep, in window order.
 
     Attributes:
         head: Instructions and tools that the window began with; they stay in front.
@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def kept_tokens(self) -> int:
-        """What the new window holds beside the state."""
+        """The size of the new window without the state."""
         whole = [*self.head, *self.context, *([self.request] if self.request else [])]
         kept = sum(quote.tokens for quote in self.quoted) + sum(position.tokens for position in self.tail)
         return sum(seen.entry.tokens for seen in whole) + kept

@@ -23,11 +23,11 @@ from threadkeep.items import ItemKind
 from threadkeep.threads import EntryKind, Pointer
 from threadkeep.tokens import estimate_text
 
-# So many tokens of what people said stand in any window, whatever they repeat.
+# Messages of people up to this total are all kept, whatever they repeat.
 PLENTY_TOKENS = 3_000
 # The newest messages stay, whatever they repeat.
 NEWEST_MESSAGES = 12
-# A message repeats others if each word of it stands in so many of them.
+# A message is repeated if this many others hold each of its words.
 OTHERS = 2
 # A word that no more messages than these hold is theirs: it may be a name, a value, or what a later message takes back.
 RARE = 3
@@ -36,9 +36,9 @@ _word = re.compile(r"\w+")
 
 
 def find_repeated(ledger: Ledger) -> frozenset[str]:
-    """Return the older messages that say nothing of their own: each word of theirs stands in two others that are told.
+    """Return the older messages that add nothing: each of their words is in two other messages that are told.
 
-    What obliges, what is pinned or noted, and the newest messages are never among them; nor is any where people said little.
+    Messages that oblige, pins, notes and the newest messages are never among them; nor is any message of a short conversation.
     """
     messages = [entry for entry in ledger.entries if _is_message(entry)]
     if sum(estimate_text(entry.text) for entry in messages) <= PLENTY_TOKENS:
@@ -56,9 +56,9 @@ def find_repeated(ledger: Ledger) -> frozenset[str]:
 
 
 def rank_messages(messages: Sequence[LedgerEntry], *, beside: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """Return messages, first those that say most: words that few others hold, and what may bind later work.
+    """Return messages, the most telling first: those with words that few others hold, and those that may bind later work.
 
-    Of equals the order stays.
+    Equal messages keep their order.
     """
     words = {entry.id: _list_words(entry) for entry in beside if entry.speaker is Speaker.USER}
     common = Counter(word for said in words.values() for word in said)
@@ -78,14 +78,14 @@ def _count_rarest(words: Iterable[str], common: dict[str, int]) -> int:
     return min((common[word] for word in words), default=0)
 
 
-# What a dialect's message costs around its text.
+# The tokens of a message around its text.
 AROUND_TOKENS = 12
 
 
 def quote_newest(plan: Plan, ledger: Ledger, *, budget_tokens: int, repeated: frozenset[str] = frozenset()) -> tuple[Quote, ...]:
     """Return the newest messages of people that the window does not keep anyway, oldest first, within `budget_tokens`.
 
-    Those that say nothing of their own (`repeated`) are passed over.
+    `repeated` messages are left out.
     """
     replaced = {seen.entry.source: seen for seen in plan.replaced if seen.entry.source is not None}
     kept = plan.kept_messages
@@ -118,7 +118,7 @@ def find_entries_in_view(plan: Plan, ledger: Ledger) -> frozenset[str]:
 
 
 def _find_messages(ledger: Ledger, kept: Collection[Pointer]) -> list[LedgerEntry]:
-    """Return what people said in this thread since they set its goal.
+    """Return people's messages in this thread since they set its goal, newest first.
 
     The goal stands in the state, so an older message behind it would read as later; where the window keeps the goal's message,
     the order is plain. A thread that continues another counts anew, so no number tells which is later.
@@ -144,7 +144,7 @@ def _is_goal(entry: LedgerEntry) -> bool:
 
 
 def _is_message(entry: LedgerEntry) -> bool:
-    """Whether an entry is something a person said in the conversation and that still holds; pins and notes stand in the state."""
+    """Whether an entry is a person's message in the conversation that still holds, and no pin or note."""
     holds = entry.speaker is Speaker.USER and entry.section is Section.ACTIVE
     return holds and not entry.pinned and not entry.noted and bool(entry.sources)
 
@@ -165,7 +165,7 @@ def _make_quote(entry: LedgerEntry, replaced: Mapping[Pointer, Position]) -> Quo
 
 
 def _is_unchanged(seen: Position, told: str) -> bool:
-    """Whether a message is nothing but what the ledger tells of it: no paste, no secret, no picture, nothing of a host's."""
+    """Whether a message equals its ledger text: no paste, no secret, no picture, no host context."""
     view = seen.view
     plain = view.kind is ItemKind.MESSAGE and view.context is None and not view.images and seen.entry.kind is EntryKind.KEEP
     return plain and view.text.strip() == view.said.strip() == told.strip() and untag(mask_secrets(told)) == told

@@ -1,4 +1,4 @@
-"""What a compaction returns: what it did, or would do, to the window and to the state, line by line."""
+"""The report of a compaction: its effect on the window and, line by line, on the state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITHDRAWN = "withdrawn"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """An entry that is still there and reads, or stands, otherwise than before."""
+    """An entry of both ledgers whose words or place changed."""
 
     before: LedgerEntry
     after: LedgerEntry
@@ -94,14 +94,14 @@ def _pair_entries(before: Sequence[LedgerEntry], after: Sequence[LedgerEntry]) -
 
 
 def _make_identity(entry: LedgerEntry) -> object:
-    """What makes two entries the same without a doubt: who said it, the words, and where they were first said."""
+    """Return the speaker, the words and the first source: two entries that share them are the same."""
     if entry.speaker in (Speaker.COMPUTED, Speaker.AGENT):
         return entry.section, entry.text
     return entry.speaker, entry.text, entry.sources[:1]
 
 
 def _find_label(entry: LedgerEntry) -> object:
-    """What stays when an entry is written anew: a model's number, a handoff's label (one plan, one last error); else None."""
+    """Return the part that stays when an entry is rewritten: a model's id, a handoff's label; None for other entries."""
     match entry.speaker:
         case Speaker.MODEL:
             return entry.id, entry.born
@@ -218,7 +218,7 @@ def _find_ranges(entries: Sequence[WindowEntry]) -> tuple[Range, ...]:
 
 
 def _extend_ranges(ranges: list[Range], number: int, *, follows: bool) -> None:
-    """Put a number at the end of the last range, or begin another with it."""
+    """Extend the last range to a number, or begin a new range with it."""
     if follows:
         ranges[-1] = (ranges[-1][0], number)
     else:

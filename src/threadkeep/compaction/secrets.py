@@ -1,4 +1,4 @@
-"""Credentials that people paste or tools print: named in the state, never repeated in it. The original stays in its record."""
+"""Masks credentials that people paste or tools print. The original stays in its record."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _secret = re.compile(
 
 
 _masked = re.compile(r"…\[secret")
-# What is called a password in so many words. In prose the next word may be any: one without a figure is taken for such a word.
+# A value behind a word such as "password". It must hold a figure: in prose the next word may be any word.
 _password = re.compile(
     r"""\b((?:password|passwd|passphrase|secret|token|api[\ _-]?key)(?:\s+is|\s*[:=])\s*["'`]?)"""
     r"""(?=[^\s"'`]*\d)([^\s"'`&,;]{8,})""",
     re.IGNORECASE,
 )
 
-# One of these stands in whatever the patterns can match: nearly every text has none, and need not be matched.
+# Every match of the patterns holds one of these marks; nearly every text has none and skips the patterns.
 _MARKS = (
     *("sk-", "pk-", "rk-", "akia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "aiza", "ya29."),
     *(

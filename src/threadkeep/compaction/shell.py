@@ -1,7 +1,7 @@
-"""Reads a shell line as far as it can be read with certainty: which files it changes, and what has to succeed to undo an error.
+"""Reads the certain effects of a shell line: the files it changes, and the runs that resolve an earlier error.
 
-A line is split into simple commands with their words, redirections and here-documents. Whatever the reader is not sure about
-(substitutions, loops, unknown programs) changes nothing: an unknown line yields no fact.
+A line is split into simple commands with their words, redirections and here-documents. Uncertain parts (substitutions, loops,
+unknown programs) change nothing: an unknown line yields no fact.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLine:
-    """What a command line does, as far as it can be read.
+    """The effects of a command line, as far as it can be read.
 
     Attributes:
         edits: Files it changes if it succeeds.
@@ -291,7 +291,7 @@ class ShellLine:
 
 
 def read_line(text: str, *, folder: str = "") -> ShellLine:
-    """Return what the command line `text` does when it runs in `folder`; empty where the folder is not known."""
+    """Return the effects of the command line `text` in `folder`; an empty folder is unknown."""
     simples = parse(text) if len(text) <= LINE_CHARS else None
     if simples is None:
         return _read_unparsed(text)
@@ -342,7 +342,7 @@ def strip_folder(text: str) -> str:
 
 
 def _read_unparsed(text: str) -> ShellLine:
-    """Return what little is known of a line that cannot be read: its first program, and a key for the whole of it."""
+    """Return the first program of a line that cannot be read, and one key for the whole line."""
     bare = " ".join(_cd_prefix.sub("", text[: KEY_CHARS * 4]).split())
     program = posixpath.basename(bare.split(" ")[0]) if bare else ""
     if f"{_COMMIT} " in bare:
@@ -404,7 +404,7 @@ def _make_key(simple: Simple) -> str:
 
 
 def _find_edits(simples: tuple[Simple, ...], folder: str) -> Iterator[Edit]:
-    """Yield what the commands of a line change. A command behind `||` may not have run: it changes nothing here."""
+    """Yield the edits of a line's commands. A command behind `||` may not have run and yields none."""
     known, uncertain = True, False
     for simple in simples:
         uncertain = simple.behind == "||" or (uncertain and simple.behind in ("&&", "|", "|&"))
@@ -433,7 +433,7 @@ def _find_redirections(simple: Simple) -> Iterator[Edit]:
 
 
 def _find_program_edits(simple: Simple, words: list[str]) -> Iterator[Edit]:
-    """Yield what a program that is known to change files does with its arguments."""
+    """Yield the edits of a program that is known to change files."""
     if not words:
         return
     program = words[0]

@@ -1,4 +1,4 @@
-"""What people said, as a state tells it: whole messages, with pasted blocks shortened.
+"""Shortens people's messages for a state: whole messages, with pasted blocks cut.
 
 Nothing here reads the language of a message. A block counts as pasted by its shape alone: a fence, or several lines in a row that
 are set in or mostly signs and figures. Its first line stays, and the pointer beside the message leads to the rest.
@@ -126,7 +126,7 @@ def cut_middle(text: str, *, tokens: int) -> str:
 
 
 def _shorten_paste(block: Sequence[str]) -> str:
-    """Return what stands for a pasted block: itself if it is short, else its first line and how much follows."""
+    """Return a pasted block if it is short, else its first line and how much follows."""
     lines = [line for line in block if line.strip()]
     if not _is_long(lines):
         return "\n".join(lines)

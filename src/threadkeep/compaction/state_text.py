@@ -38,8 +38,8 @@ _tag = re.compile(rf"<(/?\s*{TAG})", re.IGNORECASE)
 def render_state(ledger: Ledger, *, whole: bool = False) -> str:
     """Return the text of the state message. The same ledger always gives the same bytes.
 
-    What messages of the window tell, and what there is no room for, is left out. `whole` tells all of it, as whoever is to change
-    it, or is handed nothing else, must be shown it.
+    Entries that messages of the window tell, and entries without room, are left out. `whole` renders all of them, with their
+    ids: for a model that may change them, or that sees nothing else.
     """
     hidden = frozenset[str]() if whole else ledger.in_view | ledger.left_out
     brief = frozenset[str]() if whole else ledger.brief
@@ -54,12 +54,12 @@ def render_state(ledger: Ledger, *, whole: bool = False) -> str:
 
 
 def sort_for_reading(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
-    """Return entries as a section tells them: pins, then what people said, then the agent's findings, then the rest."""
+    """Return entries in the order of a section: pins, people's messages, a model's lines, then findings and computed lines."""
     return sorted(entries, key=_rank_entry)
 
 
 def render_line(entry: LedgerEntry, *, brief: bool = False, with_id: bool = False) -> str:
-    """Return an entry's line without its bullet. Whoever may change an entry is shown its id."""
+    """Return an entry's line without its bullet; `with_id` for a reader that may change the entry."""
     text = neutralise(entry.text)
     if brief and entry.section is Section.OBJECTIVE:
         text = cut_middle(text, tokens=OBJECTIVE_TOKENS)
@@ -99,7 +99,7 @@ def _rank_entry(entry: LedgerEntry) -> int:
 
 
 def _render_left_out(ledger: Ledger, section: Section) -> Iterator[str]:
-    """Yield one line that names what a section has no room for."""
+    """Yield the lines that count the entries a section has no room for."""
     gone = [entry for entry in ledger.section(section) if entry.id in ledger.left_out]
     said = [entry for entry in gone if entry.speaker is Speaker.USER]
     if said:

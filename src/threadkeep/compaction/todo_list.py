@@ -1,4 +1,4 @@
-"""The agent's own list of what is still to be done, as each client's tools write it."""
+"""Reads the agent's todo list, as each client's tools write it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TodoChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a call does to the list: it writes it anew, adds an entry, or changes the entries it names."""
+    """A change of the list: a call replaces it, adds an entry, or changes the entries it names."""
 
     entries: tuple[Todo, ...] = ()
     done: int = 0

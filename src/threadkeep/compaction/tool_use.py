@@ -78,7 +78,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What a call does, as far as its tool is known.
+    """The effect of a call, as far as its tool is known.
 
     Attributes:
         text: The call on one line.
@@ -115,7 +115,7 @@ def read_calls(view: View, item: Item | None) -> Iterator[Call]:
 
 
 def classify_call(call: Call) -> Use:
-    """Return what a call does. A tool that is not known does nothing that is known."""
+    """Return the effect of a call; an unknown tool has none."""
     tool = call.tool.casefold()
     arguments = call.arguments
     fields: Json = arguments if isinstance(arguments, dict) else {}
