@@ -57,6 +57,8 @@ def call(dialect: Dialect, call_id: str, name: str, arguments: object) -> Json:
                 "content": None,
                 "tool_calls": [{"id": call_id, "type": "function", "function": function}],
             }
+        case "gemini":
+            return {"role": "model", "parts": [{"functionCall": {"name": name, "args": arguments}}]}
         case _:
             use = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
             return {"role": "assistant", "content": [{"type": "text", "text": "Let me see."}, use]}
@@ -68,6 +70,9 @@ def output(dialect: Dialect, call_id: str, text: str, *, failed: bool | None = N
             return {"type": "function_call_output", "call_id": call_id, "output": text}
         case "chat":
             return {"role": "tool", "tool_call_id": call_id, "content": text}
+        case "gemini":
+            answered = {"name": call_id, "response": {"error" if failed else "output": text}}
+            return {"role": "user", "parts": [{"functionResponse": answered}]}
         case _:
             flag = {} if failed is None else {"is_error": failed}
             return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "content": text, **flag}]}
@@ -644,3 +649,27 @@ def test_a_hostile_line_changes_nothing_in_linear_time(command: str) -> None:
 @pytest.mark.parametrize("answer", ["\n" * 500_000, "Error" * 100_000, "exit code " * 50_000, "[" * 100_000, '{"a":' * 50_000])
 def test_a_hostile_answer_takes_linear_time(answer: str) -> None:
     assert len(lines(CHAT, ran(CHAT, "make test", answer), "commands")) == 1
+
+
+def test_gemini_s_calls_without_ids_give_the_same_facts() -> None:
+    """Its calls and responses are paired by name and order; an `error` field says that a call failed."""
+    gemini = find_dialect("gemini")
+
+    def did(*calls: tuple[str, object, str, bool]) -> list[Json]:
+        opened = [{"functionCall": {"name": name, "args": arguments}} for name, arguments, _, _ in calls]
+        closed = [
+            {"functionResponse": {"name": name, "response": {"error" if failed else "output": text}}}
+            for name, _, text, failed in calls
+        ]
+        return [{"role": "model", "parts": opened}, {"role": "user", "parts": closed}]
+
+    history = did(
+        ("shell", {"command": "make test"}, "two tests failed", True),
+        ("shell", {"command": "make lint"}, "fine", False),
+        ("write_file", {"file_path": "src/a.py", "content": "x"}, "written", False),
+    )
+    assert lines(gemini, history, "changed") == ["changed src/a.py"]
+    assert lines(gemini, history, "failure") == ["last error: `make test`: two tests failed"]
+    told = lines(gemini, history, "commands")
+    assert (told[0].startswith("ran `make test`: failed"), told[1]) == (True, "ran `make lint`")
+    assert lines(gemini, [*history, *did(("shell", {"command": "make test"}, "Exit code: 0", False))], "failure") == []

@@ -116,6 +116,16 @@ def read_results(view: View, item: Item | None) -> Iterator[Result]:
                     block["tool_use_id"], _join_text(block.get("content")), failed=flag if isinstance(flag, bool) else None
                 )
         return
+    responses = find_parts(fields, "functionResponse") if fields else []
+    for call_id, answered in zip(view.closes, responses, strict=False):
+        response = answered.get("response")
+        said = response if isinstance(response, dict) else {}
+        name = "error" if "error" in said else "output"
+        text = said.get(name)
+        shown = text if isinstance(text, str) else view.text if len(responses) == 1 else str(said)
+        yield _judge_result(call_id, shown, failed=True if name == "error" else None)
+    if responses:
+        return
     failed = True if fields and fields.get("status") == "failed" else None
     payload = fields.get("output") if fields else None
     if isinstance(payload, dict) and isinstance(payload.get("success"), bool):
@@ -143,6 +153,13 @@ def find_error_line(text: str) -> str:
         if (found := _error.search(part)) is not None:
             return flatten(found[0])
     return ""
+
+
+def find_parts(fields: Json, name: str) -> list[Json]:
+    """Return the values of that name among the parts of a Gemini content, in order."""
+    parts = fields.get("parts")
+    found = (part.get(name) for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ()
+    return [value for value in found if isinstance(value, dict)]
 
 
 def read_fields(item: Item | None) -> Json | None:

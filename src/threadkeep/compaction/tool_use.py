@@ -6,7 +6,7 @@ A tool that is not in these tables changes no file, runs no command and keeps no
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -14,7 +14,7 @@ import msgspec
 
 from threadkeep.compaction.shell import Edit, read_line, read_patch_edits, resolve_path, strip_folder, strip_heredocs
 from threadkeep.compaction.todo_list import LIST_TOOLS, TodoChange, read_change
-from threadkeep.compaction.tool_result import TEXT_CHARS, flatten, read_fields
+from threadkeep.compaction.tool_result import TEXT_CHARS, find_parts, flatten, read_fields
 from threadkeep.items import Item, View
 
 Json = dict[str, Any]
@@ -107,7 +107,7 @@ def read_calls(view: View, item: Item | None) -> Iterator[Call]:
         if len(opened) == 1:
             yield Call(id=view.opens[0], tool=view.tool or "", arguments=_decode_arguments(view.text))
         return
-    found = [call for call in _find_calls(fields) if call.id in opened]
+    found = [call for call in _find_calls(fields, ids=view.opens) if call.id in opened]
     if not found and len(opened) == 1:
         payload = next((fields[name] for name in ("arguments", "input", "action", "operation") if name in fields), None)
         found = [Call(id=view.opens[0], tool=view.tool or "", arguments=_decode_arguments(payload))]
@@ -142,7 +142,7 @@ def classify_call(call: Call) -> Use:
     return Use(does="other", text=_describe_call(call), keys=(f"tool {call.tool}"[:TEXT_CHARS],))
 
 
-def _find_calls(fields: Json) -> Iterator[Call]:
+def _find_calls(fields: Json, *, ids: Sequence[str]) -> Iterator[Call]:
     listed = fields.get("tool_calls")
     for entry in listed if isinstance(listed, list) else ():
         if isinstance(entry, dict):
@@ -152,8 +152,11 @@ def _find_calls(fields: Json) -> Iterator[Call]:
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and isinstance(block.get("id"), str) and "input" in block:
             yield _make_call(block["id"], block.get("name"), block["input"])
+    # Gemini pairs calls without an id by name and order, as the view's ids do.
+    for call_id, called in zip(ids, find_parts(fields, "functionCall"), strict=False):
+        yield _make_call(call_id, called.get("name"), called.get("args"))
     kind = fields.get("type")
-    if isinstance(kind, str) and kind.endswith("_make_call"):
+    if isinstance(kind, str) and kind.endswith("_call"):
         payload = next((fields[name] for name in ("arguments", "input", "action", "operation") if name in fields), None)
         yield _make_call(fields.get("call_id") or fields.get("id"), fields.get("name") or kind, payload)
 

@@ -81,7 +81,7 @@ def make_tenant_rules(config: Config, *, dialect: str, auto_compact: bool) -> Ru
     """Return how one tenant's conversations in one dialect are treated.
 
     In `auto_compact_for` and `gateway_recall_tool_for`, `tenant:NAME` speaks for who has a key of that tenant and `route:DIALECT`
-    for one of the three APIs. The tenant counts before the route, and a client or model that is named there before both.
+    for one API. The tenant counts before the route, and a client or model that is named there before both.
     """
     rules = make_rules(config, auto_compact=auto_compact)
     named, recall = rules.auto_compact_for, rules.recall_for
