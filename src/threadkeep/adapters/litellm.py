@@ -160,7 +160,7 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Prepared:
-    """What is sent for a request: the thread, its window, and our estimate of the whole request."""
+    """A request made ready to send: its thread, its window, and the estimate of its tokens."""
 
     thread_id: str
     window: Window

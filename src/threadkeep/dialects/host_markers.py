@@ -1,4 +1,4 @@
-"""What hosts write in the user's role, told by its literals.
+"""Recognises text that hosts write in the user's role, by its literal markers.
 
 The literals belong to releases of Codex, Claude Code, opencode, pi, Cline and Hermes, and may change with any of them. Any host
 may speak any dialect, through a translator if need be, so there is one table. A literal that is missing makes host text a

@@ -85,7 +85,7 @@ def _render_contents(message: dict[str, object], role: str) -> list[dict[str, ob
 
 
 def _list_parts(content: object) -> list[object]:
-    """Return content as parts: it is written as a text, as one part, or as a list of both."""
+    """Return content as parts: it is written as a text, as one part, or as a list of texts and parts."""
     if isinstance(content, list):
         return [part for each in content for part in _list_parts(each)]
     if isinstance(content, str):

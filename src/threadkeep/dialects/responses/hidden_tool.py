@@ -1,4 +1,4 @@
-"""The Responses API: output items one after another, each known by its index."""
+"""The recall tool in the Responses API: its calls are hidden from the client, and output items are numbered anew."""
 
 from __future__ import annotations
 

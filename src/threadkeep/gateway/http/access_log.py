@@ -33,7 +33,7 @@ class Entry:
 class AccessLog:
     """Writes to the logger `threadkeep.access`, where whoever runs the gateway can pick it up.
 
-    Never in it: headers, queries, credentials, keys; with `content` off, anything a client or provider said.
+    It never holds headers, queries, credentials or keys, nor, unless `content` is on, the words of a client or provider.
     """
 
     def __init__(self, *, content: bool = False) -> None:
