@@ -255,7 +255,7 @@ def _collect_calls(views: dict[int, View]) -> set[str]:
 
 
 async def _find_affected_threads(backend: Backend, row: ThreadRow, *, first: int) -> list[ThreadRow]:
-    """Return the thread, its forks that begin after record `first`, the threads that continue it, and the same of each of those."""
+    """Return the thread, its forks that begin after record `first`, threads that continue it, and the same of each of those."""
     rows = await backend.store.threads(limit=EVERY)
     continued = {each.id: (await load_metadata(backend.store, each.id)).continues for each in rows}
     seen, waiting = {row.id: row}, [row]
