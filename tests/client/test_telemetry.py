@@ -273,7 +273,7 @@ async def test_a_real_compaction_is_told_with_the_figures_of_its_report(backstag
 def test_nothing_is_imported_before_the_first_attempt_and_without_the_extra_nobody_watches() -> None:
     """In a process that cannot import it, in one that has it but did not attempt anything, and in one that did."""
     absent = "import sys; sys.modules['opentelemetry'] = None\n"
-    watching = "from threadkeep.compaction.telemetry import *; import sys; observer = installed_observer()\n"
+    watching = "from threadkeep.compaction.telemetry import *; import sys; observer = find_installed_observer()\n"
     attempted = (
         "attempt = CompactionAttempt(attempt_id='1', thread_id='t', trigger='auto', phase='mid_turn', strategy='session')\n"
         "observer.started(attempt); observer.failed(attempt, LookupError(), duration_ms=1)\n"
