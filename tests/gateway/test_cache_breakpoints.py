@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("wire", ["responses", "chat"])]
 
 LONG = "The build log follows for reference. " * 60
+FIELD = "prompt_cache_breakpoint"
 MARK = {"mode": "explicit"}
 
 
@@ -59,7 +60,7 @@ async def test_the_ends_of_head_and_checkpoint_are_marked_once_there_is_one(tk: 
     assert first == second
     assert (first[0], len(first)) == (0, 2)
     history = client.provider.requests[-1].body[HISTORY[wire]]
-    last = next(part for part in history[first[1]]["content"] if "prompt_cache_breakpoint" in part)
+    last = next(part for part in history[first[1]]["content"] if FIELD in part)
     before = [*history[: first[1]], *history[first[1]]["content"][: history[first[1]]["content"].index(last) + 1]]
     assert "session_compact_state" in json.dumps(before)
 
