@@ -42,10 +42,8 @@ def marked(body: Mapping[str, Any], wire: WireName) -> list[int]:
     Where a client's message follows a checkpoint in the same message, the mark stands between the two.
     """
     items = body[HISTORY[wire]]
-    found = [at for at, item in enumerate(items) if "prompt_cache_breakpoint" in json.dumps(item)]
-    marks = [
-        [part["prompt_cache_breakpoint"] for part in items[at]["content"] if "prompt_cache_breakpoint" in part] for at in found
-    ]
+    found = [at for at, item in enumerate(items) if FIELD in json.dumps(item)]
+    marks = [[part[FIELD] for part in items[at]["content"] if FIELD in part] for at in found]
     assert marks == [[MARK]] * len(found)
     return found
 
