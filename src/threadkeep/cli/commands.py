@@ -259,7 +259,7 @@ def service(parser: ArgumentParser) -> None:
     install = parser.add_argument_group("options of install")
     install.add_argument("--yes", action="store_true", help="do not ask; needed where there is no terminal")
     _add_listener(install)  # type: ignore[arg-type]  # a group takes arguments like a parser
-    _add_auto_compact(install, default="on")  # type: ignore[arg-type]
+    _add_auto_compact(install, default="on")  # type: ignore[arg-type]  # as above
 
 
 @_command(

@@ -146,8 +146,8 @@ def print_completion(args: Namespace) -> int:
         for action in each._actions:
             # Where shtab looks for what completes an argument.
             if action.metavar == "THREAD":
-                action.complete = _THREADS  # type: ignore[attr-defined]
+                action.complete = _THREADS  # type: ignore[attr-defined]  # shtab reads it; argparse does not know it
             elif action.metavar in _FILES:
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
+                action.complete = shtab.FILE  # type: ignore[attr-defined]  # as above
     sys.stdout.write(shtab.complete(parser, shell=args.shell, preamble=_PREAMBLES[args.shell]))
     return 0
