@@ -9,7 +9,7 @@ import msgspec
 
 from threadkeep.compaction.audit import audit, make_report
 from threadkeep.compaction.checkpoint import find_cut, lay_out
-from threadkeep.compaction.draft import EXTRACTIVE
+from threadkeep.compaction.drafts.draft import EXTRACTIVE
 from threadkeep.compaction.engine import read_ledger
 from threadkeep.compaction.ledger import Ledger, dump_ledger
 from threadkeep.compaction.merge import merge_observed

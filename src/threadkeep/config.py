@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from threadkeep.compaction.strategies import STRATEGIES
+from threadkeep.compaction.drafts.strategies import STRATEGIES
 from threadkeep.errors import BadInput
 from threadkeep.hooks import parse_hooks
 from threadkeep.memory.settings import DAY_MS, POLLUTING_TOOLS, MemorySettings, parse_tool_patterns

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Rollout, environment, said, turns
 
 from threadkeep.compaction import compact
-from threadkeep.compaction import reply_operations as operations
+from threadkeep.compaction.drafts import operations
 from threadkeep.compaction.engine import Outcome
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.report import (

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.dialects.samples import SAMPLES
 
-from threadkeep.compaction.facts import (
+from threadkeep.compaction.facts.facts import (
     CHANGED_KEPT,
     COMMANDS_KEPT,
     OPEN_KEPT,
@@ -22,7 +22,7 @@ from threadkeep.compaction.facts import (
     fold,
     render_facts,
 )
-from threadkeep.compaction.shell import read_line
+from threadkeep.compaction.facts.shell import read_line
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.items import Item
 from threadkeep.testing.dialect_checks import DialectSamples

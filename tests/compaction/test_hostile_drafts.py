@@ -10,15 +10,25 @@ from hypothesis import strategies as st
 from tests.compaction.test_reply_properties import replies
 from tests.histories import RESPONSES, Rollout, answered, call, output, said, turns, views
 
-from threadkeep.compaction.draft import Draft
+from threadkeep.compaction.drafts.draft import Draft
+from threadkeep.compaction.drafts.operations import read_operations
+from threadkeep.compaction.drafts.reply import parse_state
 from threadkeep.compaction.engine import Outcome, Proposal, conclude, propose
-from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, load_ledger
+from threadkeep.compaction.ledger import (
+    Add,
+    Ledger,
+    LedgerEntry,
+    Operation,
+    Redraft,
+    Retire,
+    Section,
+    Speaker,
+    Update,
+    load_ledger,
+)
 from threadkeep.compaction.merge import apply, normalise_text
-from threadkeep.compaction.operations import FROM_A_MODEL, Add, Operation, Redraft, Retire, Update
-from threadkeep.compaction.reply import parse_state
-from threadkeep.compaction.reply_operations import read_operations
 from threadkeep.compaction.speech import is_acknowledgement, shorten
-from threadkeep.compaction.state_text import FROM_THE_AGENT, TAG, render_line
+from threadkeep.compaction.state_text import FROM_A_MODEL, FROM_THE_AGENT, TAG, render_line
 from threadkeep.items import Item, find_orphans
 from threadkeep.threads import EntryKind, Pointer
 

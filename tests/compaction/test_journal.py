@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
-from threadkeep.compaction.facts import ObservedItem, fold
+from threadkeep.compaction.facts.facts import ObservedItem, fold
 from threadkeep.compaction.findings import FINDING_CHARS, KEPT
 from threadkeep.compaction.journal import ASKED_CHARS, TURNS_KEPT, Journal, Turn, advance
 from threadkeep.compaction.speech import is_acknowledgement

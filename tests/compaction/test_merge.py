@@ -11,10 +11,22 @@ from hypothesis import strategies as st
 from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
-from threadkeep.compaction.facts import ObservedItem
-from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
+from threadkeep.compaction.facts.facts import ObservedItem
+from threadkeep.compaction.ledger import (
+    Add,
+    Claim,
+    Ledger,
+    LedgerEntry,
+    Operation,
+    Redraft,
+    Retire,
+    Section,
+    Speaker,
+    Update,
+    dump_ledger,
+    load_ledger,
+)
 from threadkeep.compaction.merge import FOCUS, SOURCES_KEPT, apply, compute_entries, merge_observed
-from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.threads import Pointer
 

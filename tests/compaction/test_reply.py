@@ -8,12 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from threadkeep.compaction.drafts.reply import (
+    ENTRIES_READ,
+    ENTRY_CHARS,
+    ParsedEntry,
+    ParsedState,
+    Verb,
+    clean_text,
+    names_an_entry,
+    parse_state,
+)
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import normalise_text
-from threadkeep.compaction.operations import FROM_A_MODEL
-from threadkeep.compaction.reply import ENTRIES_READ, ENTRY_CHARS, ParsedEntry, ParsedState, Verb, names_an_entry, parse_state
-from threadkeep.compaction.reply_checks import clean_text
-from threadkeep.compaction.state_text import TAG, neutralise, render_state
+from threadkeep.compaction.state_text import FROM_A_MODEL, TAG, neutralise, render_state
 from threadkeep.threads import Pointer
 
 MEGABYTE = 1_000_000

@@ -7,12 +7,11 @@ from typing import assert_never
 
 import pytest
 
-from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.drafts.operations import ROOM, read_operations
+from threadkeep.compaction.drafts.reply import parse_state
+from threadkeep.compaction.drafts.session import find_unknown_operations
+from threadkeep.compaction.ledger import Add, Ledger, LedgerEntry, Operation, Redraft, Retire, Section, Speaker, Update
 from threadkeep.compaction.merge import apply
-from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
-from threadkeep.compaction.reply import parse_state
-from threadkeep.compaction.reply_operations import ROOM, read_operations
-from threadkeep.compaction.session import find_unknown_operations
 from threadkeep.compaction.state_text import render_state
 from threadkeep.threads import Pointer
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.operations import FROM_A_MODEL
-from threadkeep.compaction.state_text import BEHIND, BRIEF_CHARS, HEADINGS, TAG, render_state
+from threadkeep.compaction.state_text import BEHIND, BRIEF_CHARS, FROM_A_MODEL, HEADINGS, TAG, render_state
 from threadkeep.threads import Pointer
 
 hostile = st.one_of(

@@ -13,7 +13,7 @@ from tests.llm.wires import MESSAGES, RESPONSES
 from tests.parity.vocabulary import ROOM, SPEECHES, Json, Speech, checkpoints, sent, turn
 
 from threadkeep import Config, Session, Thread, Threadkeep
-from threadkeep.compaction.inline import split_inline
+from threadkeep.compaction.drafts.inline import split_inline
 from threadkeep.dialects import find_dialect
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.items import Item

@@ -13,8 +13,8 @@ from tests.parity.vocabulary import STATE, Speech, of_kind, play, seen, turn, tu
 
 from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.backend import Order, RetryPolicy
-from threadkeep.compaction.draft_requests import estimate_request
-from threadkeep.compaction.strategies import order_strategies
+from threadkeep.compaction.drafts.requests import estimate_request
+from threadkeep.compaction.drafts.strategies import order_strategies
 from threadkeep.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import (

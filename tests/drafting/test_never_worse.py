@@ -9,13 +9,12 @@ from tests.compaction.test_hostile_drafts import PLANTED, rollout_with_a_trap
 from tests.compaction.test_reply_properties import replies
 from tests.histories import RESPONSES
 
-from threadkeep.compaction.draft import Draft
+from threadkeep.compaction.drafts.draft import Draft
+from threadkeep.compaction.drafts.operations import read_operations
+from threadkeep.compaction.drafts.reply import parse_state
 from threadkeep.compaction.engine import EXTRACTIVE, Outcome, Proposal, conclude, propose
 from threadkeep.compaction.ledger import BINDING, LedgerEntry, Section, Speaker
-from threadkeep.compaction.operations import FROM_A_MODEL
-from threadkeep.compaction.reply import parse_state
-from threadkeep.compaction.reply_operations import read_operations
-from threadkeep.compaction.state_text import HEADINGS, TAG, render_line, render_state
+from threadkeep.compaction.state_text import FROM_A_MODEL, HEADINGS, TAG, render_line, render_state
 
 TARGETS = (None, "40%", "15%", "5%")
 HUGE = "module {} is fine, " + "really " * 60

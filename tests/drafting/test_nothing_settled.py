@@ -8,9 +8,9 @@ import pytest
 from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
-from threadkeep.compaction import handoff, session
-from threadkeep.compaction.draft import Brief, Draft, Summariser
-from threadkeep.compaction.draft_requests import NotAsked
+from threadkeep.compaction.drafts import handoff, session
+from threadkeep.compaction.drafts.draft import Brief, Draft, Summariser
+from threadkeep.compaction.drafts.requests import NotAsked
 from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.plan import Plan
 from threadkeep.dialects import find_dialect

@@ -12,7 +12,7 @@ from tests.drafting.test_branching import opaque
 from tests.parity.vocabulary import ROOM, STATE, Json, Speech, context, play, seen, turn, turns
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.compaction.handoff import SUMMARY_OPENING
+from threadkeep.compaction.drafts.handoff import SUMMARY_OPENING
 from threadkeep.compaction.ledger import Section, Speaker
 from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.items import decode_json

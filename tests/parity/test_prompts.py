@@ -12,7 +12,7 @@ from tests.drafting.test_branching import opaque
 from tests.parity.vocabulary import ROOM, Json, Speech, context, permissions, play, sent
 
 from threadkeep import Config, Head, Thread, Threadkeep
-from threadkeep.compaction.handoff import SUMMARY_OPENING
+from threadkeep.compaction.drafts.handoff import SUMMARY_OPENING
 from threadkeep.compaction.ledger import Section
 from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says

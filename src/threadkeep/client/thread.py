@@ -13,8 +13,8 @@ import msgspec
 from threadkeep.client.turn import OpenedTurn, TurnScope, run_start_hooks
 from threadkeep.compaction import Ledger, read_ledger
 from threadkeep.compaction.backend import Backend, Order
+from threadkeep.compaction.drafts.inline import holds_compaction
 from threadkeep.compaction.fallback import Deadline
-from threadkeep.compaction.inline import holds_compaction
 from threadkeep.compaction.pins import Remarked, pin_entry, take_note, unpin_entry
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.run import compact_thread, list_strategies

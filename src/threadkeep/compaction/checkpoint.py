@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from threadkeep.compaction.facts.tool_outputs import flatten
 from threadkeep.compaction.plan import Plan, Position, Quote, TailPosition
-from threadkeep.compaction.tool_result import flatten
 from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, Role, View, find_open_calls, find_orphans

@@ -17,11 +17,11 @@ import msgspec
 from threadkeep.compaction.audit import Audited, AuditReport, audit, make_report
 from threadkeep.compaction.budget import StateBudget, estimate_state, fit
 from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults, lay_out
-from threadkeep.compaction.draft import EXTRACTIVE as EXTRACTIVE_NAME
-from threadkeep.compaction.draft import Brief, Draft
-from threadkeep.compaction.facts import ObservedItem
-from threadkeep.compaction.handoff import USER_TOKENS, lay_out_handoff, render_summary, select_quoted_messages
-from threadkeep.compaction.inline import TakenOut, take_out
+from threadkeep.compaction.drafts.draft import EXTRACTIVE as EXTRACTIVE_NAME
+from threadkeep.compaction.drafts.draft import Brief, Draft
+from threadkeep.compaction.drafts.handoff import USER_TOKENS, lay_out_handoff, render_summary, select_quoted_messages
+from threadkeep.compaction.drafts.inline import TakenOut, take_out
+from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, merge_observed
 from threadkeep.compaction.plan import (

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from threadkeep.compaction.draft import Draft, DraftRefused, Meter, Summariser
-from threadkeep.compaction.draft_requests import NotAsked
+from threadkeep.compaction.drafts.draft import Draft, DraftRefused, Meter, Summariser
+from threadkeep.compaction.drafts.requests import NotAsked
+from threadkeep.compaction.drafts.strategies import DRAFTERS
 from threadkeep.compaction.engine import EXTRACTIVE, NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
-from threadkeep.compaction.strategies import DRAFTERS
 from threadkeep.errors import BrokenWindow, ModelError, NothingToCompact
 from threadkeep.threads import Attempt
 from threadkeep.threads.backend import Clock

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from threadkeep.compaction.facts import Facts, ObservedItem, digest_turn, fold
+from threadkeep.compaction.facts.facts import Facts, ObservedItem, digest_turn, fold
 from threadkeep.compaction.findings import KEPT, Finding, find_findings, shorten_answer
 from threadkeep.compaction.speech import is_acknowledgement
 from threadkeep.items import ItemKind, Role

@@ -177,3 +177,44 @@ def load_ledger(raw: bytes) -> Ledger:
         brief=frozenset(stored.brief),
         left_out=frozenset(stored.left_out),
     )
+
+
+# The operations of a draft on the ledger. Entries without an operation stay.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Add:
+    """A new entry in the model's words."""
+
+    section: Section
+    text: str
+    source: Pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retire:
+    """Retire the entry `entry_id` for `quote` in the record `by`. For a user's entry, code checks the quotation."""
+
+    entry_id: str
+    by: Pointer
+    quote: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """Change the text of the model's own entry `entry_id`; other entries do not change."""
+
+    entry_id: str
+    text: str
+    source: Pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redraft:
+    """Remove the model's own entries in a section that does not bind, except `kept`."""
+
+    section: Section
+    kept: tuple[str, ...]
+
+
+Operation = Add | Retire | Update | Redraft

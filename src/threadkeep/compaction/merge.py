@@ -11,10 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from threadkeep.compaction.facts import Line, ObservedItem, render_facts
+from threadkeep.compaction.facts.facts import Line, ObservedItem, render_facts
 from threadkeep.compaction.journal import Journal, Turn, advance
-from threadkeep.compaction.ledger import BINDING, Claim, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
+from threadkeep.compaction.ledger import (
+    BINDING,
+    Add,
+    Claim,
+    Ledger,
+    LedgerEntry,
+    Operation,
+    Redraft,
+    Retire,
+    Section,
+    Speaker,
+    Update,
+)
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.threads import Pointer, parse_pointer
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
-from threadkeep.compaction.facts import ObservedItem
+from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.items import Item, ItemKind, Role, View, find_boundaries
 from threadkeep.threads import EntryKind, History, Pointer, Tip, WindowEntry
 from threadkeep.threads.mailbox import is_task

@@ -13,14 +13,15 @@ from dataclasses import asdict, dataclass, replace
 
 import msgspec
 
-from threadkeep.compaction import Ledger, Outcome, read_ledger, remote
+from threadkeep.compaction import Ledger, Outcome, read_ledger
 from threadkeep.compaction.backend import ADOPTED, Backend, Order
 from threadkeep.compaction.continuation import load_carried_memory
+from threadkeep.compaction.drafts import remote
+from threadkeep.compaction.drafts.strategies import needs_model, order_strategies
 from threadkeep.compaction.engine import Proposal, propose
-from threadkeep.compaction.facts import ObservedItem
+from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.fallback import AttemptLog, conclude_without_model, draft_with_fallbacks
 from threadkeep.compaction.report import CompactionReport, compare
-from threadkeep.compaction.strategies import needs_model, order_strategies
 from threadkeep.compaction.summariser import choose_model, make_summariser
 from threadkeep.compaction.telemetry import CompactionAttempt, CompactionFigures, observe, sum_spent
 from threadkeep.compaction.worth import CACHED_PRICE, check_worth_now

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.operations import FROM_A_MODEL
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.speech import cut_middle, tell_briefly
 from threadkeep.dialects.values import STATE_OPENING
@@ -26,6 +25,8 @@ PREFACE = (
 )
 BEHIND = " The user's messages behind it were said before, too; only the last one waits for an answer."
 FROM_THE_AGENT = "agent: "
+# Tells a model's line from a user's wherever it is shown; parsing a reply removes it.
+FROM_A_MODEL = "from a summary, not from the user: "
 SOURCES_SHOWN = 3
 # Where people said more than fits, a longer message is told in brief.
 BRIEF_CHARS = 400

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from threadkeep.compaction.backend import Backend, CompactionPolicy, DraftBudget, Order, RetryPolicy
-from threadkeep.compaction.draft import AskRemote, Meter, Summariser
-from threadkeep.compaction.draft_requests import ANSWER_TOKENS, OVER_BUDGET, NotAsked, estimate_request
+from threadkeep.compaction.drafts.draft import AskRemote, Meter, Summariser
+from threadkeep.compaction.drafts.requests import ANSWER_TOKENS, OVER_BUDGET, NotAsked, estimate_request
 from threadkeep.compaction.fallback import SummariserFactory
 from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected

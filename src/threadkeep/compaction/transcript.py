@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from threadkeep.compaction.images import find_pictures
+from threadkeep.compaction.facts.images import find_pictures
 from threadkeep.compaction.plan import Position
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.state_text import TAG

@@ -13,7 +13,7 @@ from statistics import median_low
 from typing import Final
 
 from threadkeep.compaction.budget import estimate_state
-from threadkeep.compaction.draft import Brief
+from threadkeep.compaction.drafts.draft import Brief
 from threadkeep.compaction.plan import Position
 from threadkeep.errors import NothingToCompact
 from threadkeep.items import Item, Role

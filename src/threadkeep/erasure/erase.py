@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.inline import split_inline
+from threadkeep.compaction.drafts.inline import split_inline
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import NothingToCompact, OrdinalConflict, RecordNotFound
 from threadkeep.items import Item, View

@@ -9,9 +9,9 @@ import msgspec
 
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.compaction import Section, read_ledger
+from threadkeep.compaction.drafts.strategies import DEFAULT, STRATEGIES
 from threadkeep.compaction.report import compare
 from threadkeep.compaction.run import find_newest_failed_attempts
-from threadkeep.compaction.strategies import DEFAULT, STRATEGIES
 from threadkeep.errors import BadInput, InvalidPointer
 from threadkeep.memory.memory import Memories
 from threadkeep.threads import Pointer, parse_pointer

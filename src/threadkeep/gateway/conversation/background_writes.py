@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.inline import split_inline
+from threadkeep.compaction.drafts.inline import split_inline
 from threadkeep.dialects import Reply
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.store import NewRecord, RecordKind

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 
-from threadkeep.compaction.inline import split_inline
+from threadkeep.compaction.drafts.inline import split_inline
 from threadkeep.dialects import Dialect
 from threadkeep.dialects.base import has_sealed
 from threadkeep.gateway.conversation.command_detection import (

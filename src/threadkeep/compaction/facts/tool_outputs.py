@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from threadkeep.compaction.shell import resolve_path
+from threadkeep.compaction.facts.shell import resolve_path
 from threadkeep.items import Item, View, decode_json
 
 Json = dict[str, Any]

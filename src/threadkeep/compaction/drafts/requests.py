@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from threadkeep.compaction.draft import Brief, DraftRefused, Summariser
-from threadkeep.compaction.instructions import write_transcript_question
+from threadkeep.compaction.drafts.draft import Brief, DraftRefused, Summariser
+from threadkeep.compaction.drafts.instructions import write_transcript_question
+from threadkeep.compaction.drafts.reply import check_reply
 from threadkeep.compaction.plan import Position
-from threadkeep.compaction.reply_checks import check_reply
 from threadkeep.compaction.transcript import chunk_passages, split_passages
 from threadkeep.dialects import HISTORY_FIELDS, Request
 from threadkeep.errors import ModelOverflow

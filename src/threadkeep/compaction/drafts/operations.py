@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.drafts.reply import ParsedEntry, ParsedState, Verb, is_nothing, read_entry
+from threadkeep.compaction.ledger import BINDING, Add, Ledger, LedgerEntry, Operation, Redraft, Retire, Section, Speaker, Update
 from threadkeep.compaction.merge import LEAST_QUOTE_CHARS, normalise_text
-from threadkeep.compaction.operations import Add, Operation, Redraft, Retire, Update
-from threadkeep.compaction.reply import ParsedEntry, ParsedState, Verb, is_nothing, read_entry
 from threadkeep.threads import Pointer
 
 # The most entries of the model's own in a section, so that no number of replies crowds out people's messages.

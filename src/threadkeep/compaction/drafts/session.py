@@ -6,14 +6,13 @@ becomes operations (`reply`); people's messages stay in the ledger whatever it a
 
 from __future__ import annotations
 
-from threadkeep.compaction.draft import Brief, Draft, DraftRefused, Summariser
-from threadkeep.compaction.draft_requests import write_draft
-from threadkeep.compaction.instructions import choose_answer_tokens, write_session_instruction
-from threadkeep.compaction.ledger import Ledger, Speaker
+from threadkeep.compaction.drafts.draft import Brief, Draft, DraftRefused, Summariser
+from threadkeep.compaction.drafts.instructions import choose_answer_tokens, write_session_instruction
+from threadkeep.compaction.drafts.operations import read_operations
+from threadkeep.compaction.drafts.reply import ParsedState, parse_state
+from threadkeep.compaction.drafts.requests import write_draft
+from threadkeep.compaction.ledger import Ledger, Operation, Speaker
 from threadkeep.compaction.merge import apply, normalise_text
-from threadkeep.compaction.operations import Operation
-from threadkeep.compaction.reply import ParsedState, parse_state
-from threadkeep.compaction.reply_operations import read_operations
 
 NAME = "session"
 BLOCK_TOKENS = 4_000

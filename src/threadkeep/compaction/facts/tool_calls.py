@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from threadkeep.compaction.shell import Edit, read_line, read_patch_edits, resolve_path, strip_folder, strip_heredocs
-from threadkeep.compaction.todo_list import LIST_TOOLS, TodoChange, read_change
-from threadkeep.compaction.tool_result import TEXT_CHARS, find_parts, flatten, read_fields
+from threadkeep.compaction.facts.shell import Edit, read_line, read_patch_edits, resolve_path, strip_folder, strip_heredocs
+from threadkeep.compaction.facts.todo_list import LIST_TOOLS, TodoChange, read_change
+from threadkeep.compaction.facts.tool_outputs import TEXT_CHARS, find_parts, flatten, read_fields
 from threadkeep.items import Item, View
 
 Json = dict[str, Any]

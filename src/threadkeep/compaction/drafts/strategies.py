@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from threadkeep.compaction import handoff, remote, session
-from threadkeep.compaction.draft import EXTRACTIVE, Brief, Draft, Summariser
+from threadkeep.compaction.drafts import handoff, remote, session
+from threadkeep.compaction.drafts.draft import EXTRACTIVE, Brief, Draft, Summariser
 from threadkeep.errors import UnknownStrategy
 
 Drafter = Callable[[Brief, Summariser], Awaitable[Draft]]

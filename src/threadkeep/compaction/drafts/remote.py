@@ -5,9 +5,9 @@ Only the provider and the account of the request can read the item; requests to 
 
 from __future__ import annotations
 
-from threadkeep.compaction.draft import Brief, Draft, DraftRefused, Summariser
-from threadkeep.compaction.draft_requests import OVER_BUDGET, NotAsked, estimate_request, select_settled
-from threadkeep.compaction.inline import split_inline
+from threadkeep.compaction.drafts.draft import Brief, Draft, DraftRefused, Summariser
+from threadkeep.compaction.drafts.inline import split_inline
+from threadkeep.compaction.drafts.requests import OVER_BUDGET, NotAsked, estimate_request, select_settled
 from threadkeep.dialects import Request
 from threadkeep.items import Item
 

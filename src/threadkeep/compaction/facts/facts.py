@@ -25,12 +25,19 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.compaction.images import find_pictures, render_picture
+from threadkeep.compaction.facts.images import find_pictures, render_picture
+from threadkeep.compaction.facts.shell import Edit, is_rerun
+from threadkeep.compaction.facts.todo_list import Todo, TodoChange, change_list
+from threadkeep.compaction.facts.tool_calls import OPEN_FILE, Use, classify_call, read_calls
+from threadkeep.compaction.facts.tool_outputs import (
+    Result,
+    find_error_line,
+    find_open_file,
+    flatten,
+    is_refusal_text,
+    read_results,
+)
 from threadkeep.compaction.secrets import mask_secrets
-from threadkeep.compaction.shell import Edit, is_rerun
-from threadkeep.compaction.todo_list import Todo, TodoChange, change_list
-from threadkeep.compaction.tool_result import Result, find_error_line, find_open_file, flatten, is_refusal_text, read_results
-from threadkeep.compaction.tool_use import OPEN_FILE, Use, classify_call, read_calls
 from threadkeep.items import Item, ItemKind, View
 from threadkeep.threads import Pointer, parse_pointer
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from threadkeep.compaction.checkpoint import keep_entry, place_tail, quote_entry
-from threadkeep.compaction.draft import Brief, Draft, DraftRefused, Summariser
-from threadkeep.compaction.draft_requests import write_draft
-from threadkeep.compaction.instructions import choose_answer_tokens, write_handoff_instruction
+from threadkeep.compaction.drafts.draft import Brief, Draft, DraftRefused, Summariser
+from threadkeep.compaction.drafts.instructions import choose_answer_tokens, write_handoff_instruction
+from threadkeep.compaction.drafts.reply import parse_state
+from threadkeep.compaction.drafts.requests import write_draft
 from threadkeep.compaction.ledger import Ledger, Speaker
 from threadkeep.compaction.plan import Plan, Position, Quote
-from threadkeep.compaction.reply import parse_state
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.state_text import TAG, render_state
 from threadkeep.compaction.transcript import shorten_text, untag

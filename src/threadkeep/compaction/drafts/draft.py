@@ -12,10 +12,9 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.compaction.facts import ObservedItem
-from threadkeep.compaction.inline import ProviderCompaction
-from threadkeep.compaction.ledger import Ledger, Speaker
-from threadkeep.compaction.operations import Operation
+from threadkeep.compaction.drafts.inline import ProviderCompaction
+from threadkeep.compaction.facts.facts import ObservedItem
+from threadkeep.compaction.ledger import Ledger, Operation, Speaker
 from threadkeep.compaction.plan import Plan, Position
 from threadkeep.dialects import Dialect, Request
 from threadkeep.items import Item

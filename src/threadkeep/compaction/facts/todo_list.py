@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from threadkeep.compaction.tool_result import TEXT_CHARS, flatten
+from threadkeep.compaction.facts.tool_outputs import TEXT_CHARS, flatten
 
 Json = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""Facts about the work, computed from the records: never from a model."""
