@@ -1,4 +1,4 @@
-"""SDK calls that leave the history with the provider, or have the provider compact: the gateway keeps out of them."""
+"""SDK calls that leave the history with the provider, or have the provider compact."""
 
 from __future__ import annotations
 
@@ -74,17 +74,34 @@ async def compaction_session(client: AsyncOpenAI, folder: Path) -> list[Any]:
 
 
 USES: dict[str, tuple[Use, list[Reply]]] = {
-    "previous response": (previous_response, [say("one"), say("two")]),
     "conversation": (conversation, [say("one"), say("two")]),
     "compact": (compact_with_history, [Reply(body=COMPACTED), say("two")]),
+}
+NAMED: dict[str, tuple[Use, list[Reply]]] = {
+    "previous response": (previous_response, [say("one"), say("two")]),
     "compaction session": (compaction_session, [say("one"), Reply(body=COMPACTED), say("two"), Reply(body=COMPACTED)]),
 }
+
+
+@pytest.mark.moves_prefix(reason="a session that had its history compacted goes on from what came back")
+@pytest.mark.parametrize("name", NAMED)
+async def test_an_answer_that_is_named_is_sent_with_all_before_it(name: str, tmp_path: Path) -> None:
+    """The provider needs to keep nothing; each client gets what it gets from one that keeps everything."""
+    use, script = NAMED[name]
+    async with (
+        ScriptedProvider(script, enforcing=True, issued=["SEALED"]) as provider,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
+        AsyncOpenAI(base_url=gateway.base_url, api_key="sk-mock", max_retries=0, timeout=SECONDS) as client,
+    ):
+        assert await use(client, tmp_path) == ["one", "two"]
+    assert not any("previous_response_id" in request.body for request in provider.requests)
+    assert [text in str(provider.requests[1].input) for text in ("one", "two")] == [True, name == "previous response"]
 
 
 @pytest.mark.moves_prefix(reason="the history is the provider's, and what a client sends is only what is new")
 @pytest.mark.parametrize("name", USES)
 async def test_state_held_by_the_provider_passes_through(name: str, tmp_path: Path) -> None:
-    """Deltas, conversations and both forms of compaction arrive as a run without the gateway sends them."""
+    """Conversations and compaction of a whole history arrive as a run without the gateway sends them."""
     use, script = USES[name]
 
     async def used(base_url: str, folder: Path) -> list[Any]:

@@ -49,7 +49,7 @@ from threadkeep.threads import (
     decode_body,
 )
 from threadkeep.threads.backend import Clock, Redact, SystemClock
-from threadkeep.threads.reader import load_current_turn, load_history, load_live_path, load_metadata, read_body
+from threadkeep.threads.reader import CHAINED, load_current_turn, load_history, load_live_path, load_metadata, read_body
 from threadkeep.threads.writer import create_thread
 from threadkeep.tokens import Limits, Scope
 
@@ -454,7 +454,7 @@ async def _check_chain(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> 
     for span in reversed(path.spans):
         unread: list[Problem] = []
         async for record in _read_records(store, span, unread):
-            if record.chain is None:
+            if record.chain is None or record.kind not in CHAINED:
                 continue
             depth += 1
             link = link_chain(key, link, dialect.canonical(Item(record.body)))

@@ -82,6 +82,22 @@ class MessageMerger(Protocol):
         ...
 
 
+class Continuation(Protocol):
+    """Requests that name the answer they go on from, and send only what is new."""
+
+    def read_previous(self, body: bytes) -> str | None:
+        """Return the id of the answer that a request goes on from; None where it names none."""
+        ...
+
+    def join_history(self, body: bytes, before: Sequence[Item]) -> bytes | None:
+        """Return the request with its whole history, which is `before` and then its own items; None if it cannot be read."""
+        ...
+
+    def is_resumable(self, request: Request) -> bool:
+        """Whether a later request may name the answer to this one."""
+        ...
+
+
 class AnswerFilter(Protocol):
     """Makes one streamed answer for the client out of one or several of the provider's. Hostile input: it never raises."""
 
@@ -172,6 +188,9 @@ class Api(Protocol):
     def merger(self) -> MessageMerger | None:
         """Merges neighbours one by one; None where `Dialect.arrange` arranges the window as a whole."""
         ...
+
+    @property
+    def continuation(self) -> Continuation | None: ...
 
     def add_instructions(self, request: Request, text: str) -> Request:
         """Return a request whose model is told `text` behind the client's instructions."""

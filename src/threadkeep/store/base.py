@@ -82,8 +82,9 @@ class NewRecord:
             refuses a record for its time.
         target: The ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut, or the
             checkpoint that a person's remark or a failed compaction refers to.
-        chain: The `c1` digest of the history up to and including this record; only on what a client could resend.
-        depth: How many links that chain has.
+        chain: The `c1` digest of the history up to and including this record, on what a client could resend; on a reply, a digest
+            of its id, by which a client may name it.
+        depth: How many links the history has.
         redacted: The body was changed before it was stored, so its chain digest, taken over what was received, cannot be proven.
     """
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.api import BoundThinking, CacheMarkers, MessageMerger, PromptCache
+from threadkeep.dialects.api import BoundThinking, CacheMarkers, Continuation, MessageMerger, PromptCache
 from threadkeep.dialects.chat.hidden_tool import ChatHiddenTool
 from threadkeep.dialects.chat.item_views import read_view
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
@@ -24,6 +24,7 @@ thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None
 prompt_cache: PromptCache | None = OpenAIPromptCache(text_kind=b"text")
 merger: MessageMerger | None = None
+continuation: Continuation | None = None
 compaction_headers: Final[Mapping[str, str]] = {}
 make_hidden_tool = ChatHiddenTool
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from threadkeep.dialects.api import BoundThinking, CacheMarkers, MessageMerger, PromptCache
+from threadkeep.dialects.api import BoundThinking, CacheMarkers, Continuation, MessageMerger, PromptCache
 from threadkeep.dialects.gemini.hidden_tool import GeminiHiddenTool
 from threadkeep.dialects.gemini.parts import list_parts
 from threadkeep.dialects.raw_json import join_list, join_object, read_object, split_list, split_object
@@ -37,6 +37,7 @@ thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None
 prompt_cache: PromptCache | None = None
 merger: MessageMerger | None = None
+continuation: Continuation | None = None
 compaction_headers: Final[Mapping[str, str]] = {}
 make_hidden_tool = GeminiHiddenTool
 

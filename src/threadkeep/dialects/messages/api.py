@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.api import BoundThinking, CacheMarkers, MessageMerger, PromptCache
+from threadkeep.dialects.api import BoundThinking, CacheMarkers, Continuation, MessageMerger, PromptCache
 from threadkeep.dialects.messages import markers
 from threadkeep.dialects.messages import thinking_blocks as bound_thinking
 from threadkeep.dialects.messages.betas import BETA_HEADER, COMPACTION_BETA
@@ -32,6 +32,7 @@ thinking: BoundThinking | None = bound_thinking
 cache_markers: CacheMarkers | None = markers
 prompt_cache: PromptCache | None = None
 merger: MessageMerger | None = None
+continuation: Continuation | None = None
 compaction_headers: Final[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
 make_hidden_tool = MessagesHiddenTool
 

@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.api import BoundThinking, CacheMarkers, MessageMerger, PromptCache
+from threadkeep.dialects.api import BoundThinking, CacheMarkers, Continuation, MessageMerger, PromptCache
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import read_object, read_value
 from threadkeep.dialects.request_parts import copy_fields, read_body_target
+from threadkeep.dialects.responses import continuation as resumed
 from threadkeep.dialects.responses import user_messages
 from threadkeep.dialects.responses.hidden_tool import ResponsesHiddenTool
 from threadkeep.dialects.responses.item_views import read_view
@@ -25,6 +26,7 @@ thinking: BoundThinking | None = None
 cache_markers: CacheMarkers | None = None
 prompt_cache: PromptCache | None = OpenAIPromptCache(text_kind=b"input_text")
 merger: MessageMerger | None = user_messages
+continuation: Continuation | None = resumed
 compaction_headers: Final[Mapping[str, str]] = {}
 make_hidden_tool = ResponsesHiddenTool
 

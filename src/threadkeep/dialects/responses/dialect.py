@@ -10,16 +10,15 @@ import msgspec
 from threadkeep.dialects.api import Api
 from threadkeep.dialects.base import ModelCalls, Tools, Wire
 from threadkeep.dialects.content_parts import find_part_types
-from threadkeep.dialects.raw_json import Json, encode_canonical, join_list, join_object, make_text_part, read_object, split_object
+from threadkeep.dialects.raw_json import Json, encode_canonical, join_object, read_object, split_object
 from threadkeep.dialects.request_parts import (
     compose_request,
     drop_personal_parts,
     join_request,
     make_item,
-    read_items,
     split_request,
 )
-from threadkeep.dialects.responses import api, model_calls, replies, tools
+from threadkeep.dialects.responses import api, continuation, model_calls, replies, tools
 from threadkeep.dialects.responses.item_views import NAMED_BY_ID, read_kind, read_view
 from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request
 from threadkeep.items import Item, Role, View
@@ -28,9 +27,6 @@ TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_outpu
 VOLATILE: Final = frozenset({"id", "status", "cache_control"})
 # Written by a model's provider for itself. Reasoning is dropped whole; a compaction stands for a history, which must be said.
 SEALED: Final = frozenset({"reasoning", "compaction", "context_compaction", "compaction_summary"})
-# With one of these, the provider holds the history, or a part of it.
-HELD_ELSEWHERE: Final = ("previous_response_id", "conversation")
-
 
 # What no other dialect has.
 OWN_TYPES: Final = frozenset(
@@ -83,9 +79,9 @@ class ResponsesDialect:
 
     def split(self, body: bytes) -> Request | None:
         fields = split_object(body)
-        if fields is None or any(fields.get(name, b"null") != b"null" for name in HELD_ELSEWHERE):
+        if fields is None or "input" not in fields or continuation.is_continuation(fields):
             return None
-        items = _input_items(fields.get("input", b"null"))
+        items = continuation.read_input(fields["input"])
         if items is None:
             return None
         return split_request(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
@@ -134,14 +130,6 @@ class ResponsesDialect:
 
 
 RESPONSES: Final = ResponsesDialect()
-
-
-def _input_items(history: bytes) -> list[Item] | None:
-    """Return the items of an `input` field: a list of objects, or a string that stands for one user message."""
-    if not history.startswith(b'"'):
-        return read_items(history)
-    content = join_list([make_text_part(history, kind=b"input_text")])
-    return [Item(join_object({"type": b'"message"', "role": b'"user"', "content": content}))]
 
 
 def _canonical_fields(fields: Json) -> Json:

@@ -106,8 +106,8 @@ class ReplyRecorder:
     """Records a reply, after the request it answers and before the client has all of it.
 
     `tokens` is our estimate of the request. It is set anew where a smaller request was sent in the end, and is 0 where the
-    provider reads only a part of the request, because its count then says nothing about the whole. `on_recorded` is called with
-    the reply once it is durable.
+    provider reads only a part of the request, because its count then says nothing about the whole. `link` returns the digest
+    under which a later request finds the reply. `on_recorded` is called with the reply once it is durable.
     """
 
     def __init__(
@@ -117,12 +117,14 @@ class ReplyRecorder:
         recorded: Recorded,
         *,
         tokens: int,
+        link: Callable[[Reply], bytes | None],
         on_recorded: Callable[[Reply], Awaitable[None]],
     ) -> None:
         self._backend = backend
         self._threads = threads
         self._recorded = recorded
         self.tokens = tokens
+        self._link = link
         self._on_recorded = on_recorded
 
     async def __call__(self, reply: Reply) -> None:
@@ -140,12 +142,15 @@ class ReplyRecorder:
             cached_tokens=reply.cached_tokens,
             response_id=reply.response_id,
         )
+        link = self._link(reply)
         record = NewRecord(
             kind=RecordKind.REPLY,
             at_ms=self._backend.clock.now_ms(),
             turn=known.tip.turn,
             tokens=reply.output_tokens or 0,
             body=encode_body(body),
+            chain=link,
+            depth=None if link is None else known.tip.depth,
         )
         reached = await self._backend.append_beside(known.thread_id, record, expected=known.tip.next)
         usage = Calibration(estimated=estimated, counted=reply.input_tokens) if reply.input_tokens else None

@@ -8,6 +8,7 @@ sends in their place (a checkpoint's layout) never does.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from threadkeep.client import Threadkeep
 from threadkeep.compaction import load_ledger
@@ -38,6 +39,7 @@ from threadkeep.gateway.conversation.request import (
     Shrink,
     Smaller,
 )
+from threadkeep.gateway.conversation.response_chain import ResponseChain
 from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.gateway.status import find_status
@@ -83,6 +85,7 @@ class RecordedConversations:
         self._lookup = ThreadLookup(backend, dialect, self._threads)
         self._builder = RequestBuilder(backend, dialect, self._lookup, rules)
         self._exchanges = RecallExchanges(backend, dialect, self._threads)
+        self._chain = ResponseChain(backend, dialect)
         self._writes = PendingWrites()
         self._windows = ModelWindows(backend, path=dialect.api.endpoints.models)
         self.compactions = RunningCompactions(backend, dialect, self._threads)
@@ -123,6 +126,9 @@ class RecordedConversations:
     async def _parse(self, incoming: Incoming) -> OpenRequest | None:
         """Split a request into head and items, and read its hints; None where it holds no history."""
         request = await self._parser.split(incoming.body)
+        if request is None and (whole := await self._chain.restore(incoming.body)) is not None:
+            incoming = replace(incoming, body=whole, is_resumable=True)
+            request = await self._parser.split(whole)
         if request is None or not request.items:
             return None
         target = self._dialect.api.read_target(request.fields, path=incoming.path, query=incoming.query)
@@ -148,7 +154,7 @@ class RecordedConversations:
 
         chain = beginning.chain
         recorded = self._writes.start(record, first=chain[0], link=chain[-1])
-        recorder = self._make_recorder(recorded, tokens=0)
+        recorder = self._make_recorder(recorded, opened, tokens=0)
         return Forward(
             body=opened.incoming.body, finished=recorder, overflowed=self._shrink_on_overflow(opened, recorded, recorder)
         )
@@ -189,7 +195,25 @@ class RecordedConversations:
         if opened.history.command is None:
             return None
         text = await self._commands.answer(opened.history.command, await self._record(opened), opened)
-        return Answered(text=sign(text, key=self._key))
+
+        async def finished(reply: Reply) -> None:
+            await self._record_answer(opened, reply)
+
+        return Answered(text=sign(text, key=self._key), finished=finished if opened.incoming.is_resumable else None)
+
+    async def _record_answer(self, opened: OpenRequest, reply: Reply) -> None:
+        """Record an answer of the gateway's own, for a client that will name it and not send it back."""
+        body = self._dialect.join(opened.request, [*opened.request.items, *reply.items])
+        echoed = await self._parse(replace(opened.incoming, body=body))
+        if echoed is not None:
+            await self._read_history(echoed)
+            known = await self._record(echoed)
+            await self._make_recorder(make_finished(known), opened, tokens=0)(replace(reply, items=()))
+
+    def _can_resume(self, opened: OpenRequest) -> bool:
+        """Whether the client may go on by naming the answer to this request."""
+        continuation = self._dialect.api.continuation
+        return continuation is not None and (opened.incoming.is_resumable or continuation.is_resumable(opened.request))
 
     async def _forward_after_recording(self, opened: OpenRequest) -> Forward | Refused | None:
         """Record a request before it goes out, where a compaction or another window depends on the records."""
@@ -210,7 +234,7 @@ class RecordedConversations:
         return self._forward(self._builder.build(opened.known, opened), opened, recorded=recorded)
 
     def _forward(self, request: ProviderRequest, opened: OpenRequest, *, recorded: Recorded) -> Forward:
-        recorder = self._make_recorder(recorded, tokens=request.counted_tokens)
+        recorder = self._make_recorder(recorded, opened, tokens=request.counted_tokens)
         recall = None
         if opened.recalled is not None:
             recall = RecallSession(
@@ -259,8 +283,9 @@ class RecordedConversations:
             opened.incoming.placed(known.thread_id)
         return known
 
-    def _make_recorder(self, recorded: Recorded, *, tokens: int) -> ReplyRecorder:
-        return ReplyRecorder(self._backend, self._threads, recorded, tokens=tokens, on_recorded=self._count_citations)
+    def _make_recorder(self, recorded: Recorded, opened: OpenRequest, *, tokens: int) -> ReplyRecorder:
+        link = self._chain.link if self._can_resume(opened) else lambda reply: None
+        return ReplyRecorder(self._backend, self._threads, recorded, tokens=tokens, link=link, on_recorded=self._count_citations)
 
     async def _find_memory(self, known: KnownThread | None, *, client: str) -> Summary:
         """Return the memories that a conversation's model is shown; `known` is None where a conversation begins.

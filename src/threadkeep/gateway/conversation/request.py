@@ -50,6 +50,7 @@ class Incoming:
         ask_path: Sends one to another path.
         list_models: Reads a list of models.
         placed: Called with the thread's id once the request is recorded.
+        is_resumable: Whether the client goes on by naming the answer, whatever the request says; so do all on a socket.
     """
 
     path: str
@@ -60,6 +61,7 @@ class Incoming:
     ask_path: AskPath | None = field(default=None, repr=False)
     list_models: ListModels | None = field(default=None, repr=False)
     placed: Callable[[str], None] | None = field(default=None, repr=False)
+    is_resumable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +99,13 @@ class Forward:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The gateway answers by itself with one assistant message, streamed if the request asked for a stream."""
+    """The gateway answers by itself with one assistant message, streamed if the request asked for a stream.
+
+    `finished` is awaited with that answer before it is sent.
+    """
 
     text: str = field(repr=False)
+    finished: Callable[[Reply], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,7 +158,13 @@ async def load_checkpoint_in_use(store: ThreadStore, landmark: Record) -> Active
 
 
 async def load_context(store: ThreadStore, thread_id: str, *, stop: int) -> ThreadContext | None:
-    """Return what the newest `context` record before ordinal `stop` says, here or, in a fork, where it came from."""
+    """Return what the newest `context` record before ordinal `stop` says."""
+    body = await load_context_body(store, thread_id, stop=stop)
+    return None if body is None else _read_context(body)
+
+
+async def load_context_body(store: ThreadStore, thread_id: str, *, stop: int) -> ContextBody | None:
+    """Return the newest `context` record before ordinal `stop`, here or, in a fork, where it came from."""
     name: str | None = thread_id
     while name is not None:
         row = await store.get(name)
@@ -166,7 +172,7 @@ async def load_context(store: ThreadStore, thread_id: str, *, stop: int) -> Thre
         for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
             body = read_body(record, ContextBody)
             if body is not None:
-                return _read_context(body)
+                return body
         name, stop = row.parent, row.start
     return None
 

@@ -238,10 +238,12 @@ class ProxiedRequest:
             model=target.model,
             created_at=int(stamp.now()),
         )
+        whole = self._wire.render_answer(answer)
+        if answered.finished is not None:
+            await answered.finished(self._wire.read_reply(whole))
         if target.form == "events":
             written, content_type = self._wire.render_answer_stream(answer), b"text/event-stream; charset=utf-8"
         else:
-            whole = self._wire.render_answer(answer)
             written, content_type = b"[" + whole + b"]" if target.form == "list" else whole, b"application/json"
         await self._caller.answer(200, written, content_type=content_type)
 
