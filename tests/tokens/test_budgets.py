@@ -1,4 +1,4 @@
-"""Two budgets, two scopes and two rules of calibration."""
+"""Two budgets and two scopes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.tokens import Calibration, Limits, Pressure, Scope, count_uncharged, measure_pressure
+from threadkeep.tokens import Limits, Pressure, Scope, count_uncharged, measure_pressure
 
 LIMITS = Limits(soft=75, hard=90, full=95, body_bytes=1_000)
 
@@ -80,34 +80,3 @@ def test_a_limit_on_the_body_is_not_clamped_and_the_full_window_still_caps() -> 
         for tokens, baseline in ((179_999, 80_000), (180_000, 80_000), (189_999, None), (190_000, None))
     ]
     assert reached == [False, True, False, True]
-
-
-def test_codexs_rule_adds_what_came_after_to_what_was_counted() -> None:
-    """The last total of the provider stays as it is; the ratio would scale what came after as well."""
-    usage = Calibration(estimated=1_000, counted=1_500)
-    carried = measure_pressure(limits=LIMITS, estimated=1_200, calibration=usage, later=200)
-    scaled = measure_pressure(limits=LIMITS, estimated=1_200, calibration=usage)
-    assert (carried.tokens, scaled.tokens) == (1_700, 1_800)
-
-
-@pytest.mark.parametrize(("counted", "carried"), [(0, 1_200), (1, 450), (100_000, 4_200)])
-def test_codexs_rule_is_bounded_like_the_ratio(counted: int, carried: int) -> None:
-    """A report of nothing is no report; one of a cached remainder or of another model counts within a factor of four."""
-    assert Calibration(estimated=1_000, counted=counted).carry(200) == carried
-
-
-def test_one_odd_report_among_three_changes_nothing() -> None:
-    """Neither a count of one token nor one of a million moves what two others agree on."""
-    usual = [Calibration(estimated=1_000, counted=1_100), Calibration(estimated=2_000, counted=2_400)]
-    silent, stormy = Calibration(estimated=1_000, counted=1), Calibration(estimated=1_000, counted=1_000_000)
-    assert (Calibration.pick_median([silent, *usual]), Calibration.pick_median([*usual, stormy])) == (usual[0], usual[1])
-
-
-def test_of_two_reports_the_one_that_compacts_sooner_is_believed() -> None:
-    """Reports without a count are left out, and none at all teach nothing."""
-    low, high, none = (Calibration(estimated=100, counted=counted) for counted in (90, 120, 0))
-    assert (Calibration.pick_median([high, none, low]), Calibration.pick_median([none]), Calibration.pick_median([])) == (
-        high,
-        None,
-        None,
-    )

@@ -1,12 +1,11 @@
 """How full a window is, measured against its limits with an estimate corrected by real usage.
 
 There are two budgets: the model's window in tokens, and the bytes a provider accepts in one request. Screenshots fill the second
-long before the first. Real usage corrects the estimate by one of two rules (`Calibration`).
+long before the first. Real usage corrects the estimate (`Calibration`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,23 +57,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A provider's count beside our estimate of the same request.
-
-    Two rules use it. `apply` corrects any estimate of the same thread by the ratio, also after a compaction. `carry` is Codex's
-    rule and more exact while nothing was removed: the provider's own total, and the plain estimate only for what came after.
-    """
+    """A provider's count beside our estimate of the same request."""
 
     estimated: int
     counted: int
-
-    @classmethod
-    def pick_median(cls, reports: Sequence[Calibration]) -> Calibration | None:
-        """Return the report whose ratio is the median of `reports`, the higher of two in the middle; None without any.
-
-        A single odd report among three changes nothing. Reports without a count are ignored.
-        """
-        usable = sorted((each for each in reports if each.estimated > 0 and each.counted > 0), key=cls._ratio)
-        return usable[len(usable) // 2] if usable else None
 
     def apply(self, tokens: int) -> int:
         """Return an estimate corrected by the last real usage, within a factor of four.
@@ -83,17 +69,7 @@ class Calibration:
         """
         if self.estimated <= 0 or self.counted <= 0:
             return tokens
-        return round(tokens * min(float(TRUST_FACTOR), max(1 / TRUST_FACTOR, self._ratio())))
-
-    def carry(self, later: int) -> int:
-        """Return the counted tokens plus `later`, the estimate of what came after.
-
-        Here `estimated` and `counted` cover the last request with its answer; the same bound applies.
-        """
-        return self.apply(self.estimated) + later
-
-    def _ratio(self) -> float:
-        return self.counted / self.estimated
+        return round(tokens * min(float(TRUST_FACTOR), max(1 / TRUST_FACTOR, self.counted / self.estimated)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,18 +133,11 @@ def measure_pressure(
     limits: Limits,
     estimated: int,
     calibration: Calibration | None = None,
-    later: int | None = None,
     scope: Scope = "total",
     baseline: int | None = None,
     body_bytes: int = 0,
 ) -> Pressure:
-    """Return the pressure of a window whose items are estimated at `estimated` tokens.
-
-    If `calibration` covers the last request with its answer, and `later` is the estimate of what came after, Codex's rule gives
-    the tokens; without `later`, the ratio does.
-    """
-    tokens = estimated
-    if calibration is not None:
-        tokens = calibration.apply(estimated) if later is None else calibration.carry(later)
+    """Return the pressure of a window whose items are estimated at `estimated` tokens."""
+    tokens = estimated if calibration is None else calibration.apply(estimated)
     uncharged = count_uncharged(scope=scope, active=tokens, baseline=baseline)
     return Pressure(tokens=tokens, limits=limits, uncharged=uncharged, body_bytes=body_bytes)
