@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import msgspec
@@ -14,19 +13,13 @@ from inline_snapshot import snapshot
 from threadkeep.errors import BadInput
 from threadkeep.threads.baseline import (
     BaselineBody,
-    Change,
-    Edited,
-    Whole,
-    apply_changes,
     apply_merge_patch,
     check_world,
     compare_worlds,
-    diff_worlds,
     fold_updates,
     merge_patch,
     render_baseline,
 )
-from threadkeep.threads.json_diff import Hunk, apply_hunks, diff_lines
 from threadkeep.threads.records import ContextBody, decode_body, encode_body
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text("ab\n", max_size=60)
@@ -51,8 +44,14 @@ def next_after(old: dict[str, Any], new: dict[str, Any]) -> BaselineBody:
 @given(worlds, worlds)
 def test_the_differences_make_one_world_of_another(old: dict[str, Any], new: dict[str, Any]) -> None:
     """Whatever changed, what is recorded turns the old world into the new one, to the type of each number."""
-    reread = msgspec.json.decode(msgspec.json.encode(diff_worlds(old, new)), type=dict[str, Change])
-    assert _written(apply_changes(reread, to=old)) == _written(new)
+    before = _written(old)
+    told = compare_worlds(new, known=old)
+    if told is None:
+        assert _written(old) == _written(new)
+    else:
+        reread = decode_body(encode_body(told), BaselineBody)
+        assert _written(apply_merge_patch(old, reread.patch)) == _written(new)
+    assert _written(old) == before
 
 
 @given(st.lists(worlds, min_size=1, max_size=5))
@@ -76,6 +75,34 @@ def test_a_merge_patch_does_what_the_standard_says(old: dict[str, Any], new: dic
     assert {name for name, value in patch.items() if value is None} == set(old) - set(new)
 
 
+def test_a_large_object_costs_what_changed() -> None:
+    """One part in a hundred changes: what is told is less than a tenth of the whole, and makes the new world."""
+    old = {"w": {f"e{number}": {"hp": 100, "at": f"cell {number}", "n": 0} for number in range(20_000)}}
+    new = {"w": {name: {**each, "n": 1} if name.endswith("00") else each for name, each in old["w"].items()}}
+    part = next_after(old, new)
+    assert len(render_baseline(part)) * 10 < len(render_baseline(first(old)))
+    assert apply_merge_patch(old, part.patch) == new
+
+
+@pytest.mark.parametrize("sections", [{"x": "\ud800"}, {"x": {"y": ["\udcff"]}}, {"\udcff": "x"}])
+def test_half_a_character_is_no_text(sections: dict[str, object]) -> None:
+    """A name or a value that UTF-8 cannot say is refused by name."""
+    with pytest.raises(BadInput, match="named sections"):
+        check_world(sections)
+
+
+def test_deep_values_are_told_without_end() -> None:
+    """A change two hundred levels down makes the new world."""
+
+    def nested(inner: Any) -> Any:
+        for number in range(200):
+            inner = {"x": inner, "n": number}
+        return inner
+
+    old, new = {"w": nested({"list": [1, 2, 3]})}, {"w": nested({"list": [1, 4, 3]})}
+    assert apply_merge_patch(old, next_after(old, new).patch) == new
+
+
 def test_nothing_is_told_twice() -> None:
     """A world that is known is not told again; fields in another order are no change."""
     world = {"env": {"a": 1, "b": 2}}
@@ -96,52 +123,6 @@ def test_a_telling_whose_ground_is_gone_counts_for_nothing() -> None:
     assert fold_updates(chain[1:]) is None
     assert fold_updates([chain[0], chain[2]]) is None
     assert fold_updates([*chain[1:], first(one)]) == one
-
-
-def test_a_long_text_is_told_by_the_lines_that_changed() -> None:
-    """One line of an instruction file costs one line, and two far apart cost two; numbers are those of the text before."""
-    old = "\n".join(f"rule {number}" for number in range(1, 401))
-    new = old.replace("rule 200\n", "rule 200, never on Fridays\n").replace("rule 300\n", "").replace("rule 350", "new\nrule 350")
-    changes = diff_worlds({"AGENTS.md": old}, {"AGENTS.md": new})
-    hunks = [Hunk(first=199, gone=1, lines=["rule 200, never on Fridays"]), Hunk(first=299, gone=1, lines=[])]
-    assert changes == {"AGENTS.md": Edited(hunks=[*hunks, Hunk(first=349, gone=0, lines=["new"])])}
-    told = render_baseline(next_after({"AGENTS.md": old}, {"AGENTS.md": new}))
-    assert [line for line in told.splitlines() if line.startswith("<section")] == [
-        '<section name="AGENTS.md" change="what was line 200 now reads">',
-        '<section name="AGENTS.md" change="what was line 300 is gone"></section>',
-        '<section name="AGENTS.md" change="inserted before what was line 350">',
-    ]
-
-
-def test_a_text_that_is_mostly_new_is_told_whole() -> None:
-    """Naming its lines would say no less."""
-    old, new = ("\n".join(f"{word} {number}" for number in range(40)) for word in ("old", "new"))
-    assert diff_worlds({"x": old}, {"x": new}) == {"x": Whole(value=new)}
-
-
-@given(*(st.lists(st.sampled_from("abcdefgh"), max_size=12),) * 2)
-def test_hunks_make_one_text_of_another(old: list[str], new: list[str]) -> None:
-    """Lines that repeat, move, come and go; and no hunk names a line that did not change at its edge."""
-    hunks = diff_lines(old, new)
-    assert apply_hunks(old, hunks) == new
-    assert all(one.first + one.gone < other.first or one.gone == 0 for one, other in itertools.pairwise(hunks))
-
-
-def test_many_equal_lines_are_no_trap() -> None:
-    """Half a million blank lines and one word are compared in a moment; by longest common parts it would take hours."""
-    old = [""] * 500_000
-    new = [*old[:250_000], "word", *old[250_000:]]
-    assert diff_lines(old, new) == [Hunk(first=250_000, gone=0, lines=["word"])]
-    assert diff_lines(new, old) == [Hunk(first=250_000, gone=1, lines=[])]
-
-
-def test_a_megabyte_of_text_costs_its_difference_too() -> None:
-    """One line in a hundred changes, all over the text: under 3 % of it is told."""
-    lines = [f"villager {number} stands at the pier and mends a net" for number in range(21_000)]
-    new = "\n".join(f"{line}, slowly" if number % 100 == 7 else line for number, line in enumerate(lines))
-    told = render_baseline(next_after({"world": "\n".join(lines)}, {"world": new}))
-    assert len(new) > 1_000_000
-    assert len(told) < 0.03 * len(new)
 
 
 def test_what_the_model_reads() -> None:
