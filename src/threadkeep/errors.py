@@ -31,7 +31,7 @@
     │   ├── CompactionStopped    by a hook
     │   └── BrokenWindow         the structural validator refused a checkpoint
     ├── ModelError
-    │   ├── UnknownModel         not of the form openai:NAME, anthropic:NAME or NAME@URL, or its extra is missing
+    │   ├── UnknownModel         not of the form openai:NAME, anthropic:NAME or NAME@URL, or its credential is missing
     │   ├── ModelOverflow        the request does not fit the model's window
     │   ├── ModelUnavailable     unreachable, overloaded or cut off; asking again may help
     │   └── ModelRejected        the provider refused the request

@@ -14,19 +14,18 @@ from threadkeep.dialects import find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.items import Item
 from threadkeep.llm import Delta, ModelReply, ProviderModel
-from threadkeep.llm.provider import IDLE_SECONDS, MAX_ANSWER_BYTES, NO_HEADERS, Incoming
+from threadkeep.llm.provider import IDLE_SECONDS, MAX_ANSWER_BYTES, NO_HEADERS, Incoming, Server
 
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
 
 
-class Chunks:
-    """Implements `threadkeep.llm.provider.Transport` with an answer that is there already."""
-
-    secrets: tuple[str, ...] = ()
+class Chunks(Server):
+    """A server whose answer is there already."""
 
     def __init__(self, chunks: Sequence[bytes], *, content_type: str = "text/event-stream") -> None:
+        super().__init__("m", base_url="http://127.0.0.1:9")
         self._chunks = chunks
         self._content_type = content_type
         self.read = 0
@@ -41,9 +40,6 @@ class Chunks:
         for chunk in self._chunks:
             self.read += 1
             yield chunk
-
-    async def aclose(self) -> None:
-        """There is nothing to close."""
 
 
 def event(**fields: Any) -> bytes:
@@ -68,16 +64,16 @@ def raw(item: Json) -> Item:
 
 async def listened(dialect: str, chunks: Sequence[bytes]) -> tuple[ModelReply, list[tuple[Item, int]]]:
     """Return the answer, and each item with the number of chunks that were read when it was told."""
-    transport = Chunks(chunks)
+    server = Chunks(chunks)
     told: list[tuple[Item, int]] = []
 
     def unheard(delta: Delta) -> None:
         """Words are none of this test's business."""
 
     async def take(item: Item) -> None:
-        told.append((item, transport.read))
+        told.append((item, server.read))
 
-    model = ProviderModel("m", model="m", dialect=find_dialect(dialect), path="/x", connect=lambda: transport)
+    model = ProviderModel("m", model="m", dialect=find_dialect(dialect), path="/x", transport=server)
     question = {"input" if dialect == "responses" else "messages": [{"role": "user", "content": "Go."}]}
     return await model.stream_items(request_of(dialect, question), on_delta=unheard, on_item=take), told
 
@@ -124,8 +120,8 @@ async def test_an_answer_of_many_items_takes_linear_time() -> None:
 
 async def test_an_answer_that_would_not_end_is_not_to_be_asked_for_again() -> None:
     """Asking again would not make it shorter: it is no failure that waiting mends."""
-    transport = Chunks([bytes(MAX_ANSWER_BYTES), b"x", b"y"], content_type="application/json")
-    model = ProviderModel("m", model="m", dialect=find_dialect("chat"), path="/x", connect=lambda: transport)
+    server = Chunks([bytes(MAX_ANSWER_BYTES), b"x", b"y"], content_type="application/json")
+    model = ProviderModel("m", model="m", dialect=find_dialect("chat"), path="/x", transport=server)
     with pytest.raises(ModelRejected):
         await model.ask(request_of("chat", {"messages": [{"role": "user", "content": "Go."}]}))
-    assert transport.read == 2
+    assert server.read == 2

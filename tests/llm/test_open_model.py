@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from tests.doubles.model_server import ModelServer, streamed
-from tests.llm.wires import CHAT, CREDENTIAL
+from tests.llm.wires import CHAT, CREDENTIAL, RESPONSES
 
 from threadkeep.errors import UnknownModel
 from threadkeep.llm import RemoteCompactor, open_model
@@ -63,14 +63,6 @@ def test_a_missing_credential_is_named(name: str, variable: str) -> None:
         open_model(name, environ={})
 
 
-@pytest.mark.parametrize("extra", ["openai", "anthropic"])
-def test_a_missing_extra_is_named_with_the_command_that_installs_it(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bare install has neither SDK."""
-    monkeypatch.setitem(sys.modules, extra, None)
-    with pytest.raises(UnknownModel, match=rf"pip install 'threadkeep\[{extra}\]'"):
-        open_model(f"{extra}:m", environ=KEYS)
-
-
 @pytest.mark.anyio
 async def test_a_server_without_a_key_is_asked_without_one() -> None:
     """Local servers need none; an address without a path means the usual one."""
@@ -90,7 +82,18 @@ async def test_a_token_does_where_there_is_no_key() -> None:
     assert server.requests[0].authorised
 
 
-def test_naming_a_model_loads_neither_an_sdk_nor_a_client() -> None:
+@pytest.mark.anyio
+async def test_openai_is_told_the_organization_and_project_of_the_environment() -> None:
+    """The variables are those OpenAI's own client reads."""
+    async with ModelServer([streamed("responses", "ok")]) as server:
+        environ = {**KEYS, "OPENAI_BASE_URL": f"{server.origin}/v1", "OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-2"}
+        async with open_model("openai:m", environ=environ) as model:
+            await model.ask(RESPONSES.request)
+    headers = server.requests[0].headers
+    assert (headers["openai-organization"], headers["openai-project"]) == ("org-1", "proj-2")
+
+
+def test_naming_a_model_loads_no_client() -> None:
     """What takes long to import is imported when a model is first asked."""
     code = (
         "import sys; from threadkeep.llm import open_model; open_model('openai:m', environ={'OPENAI_API_KEY': 'k'});"

@@ -17,7 +17,7 @@ import pytest
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import StoreClosed, StoreError
-from threadkeep.llm.provider import ProviderModel, Transport
+from threadkeep.llm.provider import ProviderModel, Server
 
 
 class Connections:
@@ -115,15 +115,13 @@ def test_opening_that_is_cancelled_before_it_heard_that_the_file_is_open_closes_
     asyncio.run(cancelled())
 
 
-def unreachable() -> Transport:
-    raise AssertionError("nobody asks it")
-
-
 class Clinging(ProviderModel):
     """A model that cannot be let go of."""
 
     def __init__(self, closing: Callable[[], Awaitable[None]]) -> None:
-        super().__init__("m", model="m", dialect=find_dialect("chat"), path="/", connect=unreachable)
+        super().__init__(
+            "m", model="m", dialect=find_dialect("chat"), path="/", transport=Server("m", base_url="http://127.0.0.1:9")
+        )
         self._closing = closing
 
     async def aclose(self) -> None:

@@ -228,7 +228,7 @@ class Thread:
         """Return the model called `name`; it closes with the store. Nothing is sent before it is asked.
 
         Raises:
-            UnknownModel: There is no such model, or its extra is not installed.
+            UnknownModel: There is no such model, or its credential is missing.
         """
         return self._backend.models.get(name)
 
@@ -305,7 +305,7 @@ class Thread:
 
         Raises:
             UnknownStrategy: There is no strategy of that name.
-            UnknownModel: There is no such model, or its extra is not installed.
+            UnknownModel: There is no such model, or its credential is missing.
             NothingToCompact: Too little happened since the last checkpoint.
             CompactionStopped: A hook stopped it.
         """

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
 from threadkeep.dialects import CHAT
 from threadkeep.errors import UnknownModel
 from threadkeep.llm.base import Model
-from threadkeep.llm.provider import ProviderModel, Transport
+from threadkeep.llm.provider import ProviderModel, Server
 from threadkeep.llm.remote import AnthropicModel, OpenAIModel, name_issuer
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
+# The version the dialect reads and histories are written in. A newer one refuses fields that clients still send, `temperature`
+# among them.
+ANTHROPIC_VERSION: Final = "2023-06-01"
 
 # OpenAI's newer models refuse the older word, which every other server understands.
 OPENAI_NAMES: Final[Mapping[str, str]] = {"max_tokens": "max_completion_tokens"}
@@ -30,11 +32,11 @@ def open_model(name: str, *, environ: Mapping[str, str]) -> ProviderModel:
     """Return the model called `name`; close it, or use it as an async context manager.
 
     Credentials and addresses come from `environ`: `OPENAI_API_KEY` and `OPENAI_BASE_URL`; `ANTHROPIC_API_KEY`, or else
-    `ANTHROPIC_AUTH_TOKEN`, and `ANTHROPIC_BASE_URL`; for a server at a URL `THREADKEEP_MODEL_KEY`, if it needs one. Nothing is
-    sent, and no SDK is loaded, before the model is first asked.
+    `ANTHROPIC_AUTH_TOKEN`, and `ANTHROPIC_BASE_URL`; for a server at a URL `THREADKEEP_MODEL_KEY`, if it needs one; and the
+    proxy for providers in `HTTPS_PROXY`. Nothing is sent before the model is first asked.
 
     Raises:
-        UnknownModel: The name has none of the known forms, or a credential or extra it needs is missing.
+        UnknownModel: The name has none of the known forms, or a credential it needs is missing.
     """
     provider, _, model = name.partition(":")
     if at_url := _AT_URL.fullmatch(name):
@@ -50,54 +52,45 @@ def open_model(name: str, *, environ: Mapping[str, str]) -> ProviderModel:
 def _open_at_url(model: str, url: str, *, key: str | None) -> ProviderModel:
     base_url = _check_address(url, name=model)
     name = f"{model}@{base_url}"
-
-    def connect() -> Transport:
-        from threadkeep.llm.chat_server import ChatServer
-
-        return ChatServer(name, base_url=base_url if urlsplit(base_url).path else f"{base_url}/v1", key=key)
-
+    server = Server(
+        name,
+        base_url=base_url if urlsplit(base_url).path else f"{base_url}/v1",
+        headers={"authorization": f"Bearer {key}"} if key else {},
+        secrets=(key,) if key else (),
+    )
     # Hosts of OpenAI's own models; with any other word for the same thing those answer nothing.
     host = urlsplit(base_url).hostname or ""
     renamed = OPENAI_NAMES if host == "api.openai.com" or host.endswith(".openai.azure.com") else None
-    return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", connect=connect, renamed=renamed)
+    return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", transport=server, renamed=renamed)
 
 
 def _open_openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel:
-    _require_extra("openai", name=name)
     key = environ.get("OPENAI_API_KEY")
     if not key:
         raise UnknownModel(name, reason="OPENAI_API_KEY is not set")
     base_url = _check_address(environ.get("OPENAI_BASE_URL") or OPENAI_URL, name=name)
-    organization, project = environ.get("OPENAI_ORG_ID") or None, environ.get("OPENAI_PROJECT_ID") or None
-
-    def connect() -> Transport:
-        from threadkeep.llm.sdk_client import connect_openai
-
-        return connect_openai(name, base_url=base_url, key=key, organization=organization, project=project)
-
-    return OpenAIModel(name, model=model, issuer=name_issuer(base_url, credential=key), connect=connect)
+    named = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+    headers = {header: value for header, variable in named.items() if (value := environ.get(variable))}
+    headers["authorization"] = f"Bearer {key}"
+    server = Server(name, base_url=base_url, headers=headers, secrets=(key,), proxy=_find_proxy(base_url, environ))
+    return OpenAIModel(name, model=model, issuer=name_issuer(base_url, credential=key), transport=server)
 
 
 def _open_anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> AnthropicModel:
-    _require_extra("anthropic", name=name)
-    api_key = environ.get("ANTHROPIC_API_KEY") or None
-    auth_token = None if api_key else environ.get("ANTHROPIC_AUTH_TOKEN") or None
-    credential = api_key or auth_token
-    if credential is None:
+    key, token = environ.get("ANTHROPIC_API_KEY"), environ.get("ANTHROPIC_AUTH_TOKEN")
+    credential = key or token
+    if not credential:
         raise UnknownModel(name, reason="neither ANTHROPIC_API_KEY nor ANTHROPIC_AUTH_TOKEN is set")
     base_url = _check_address(environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL, name=name)
-
-    def connect() -> Transport:
-        from threadkeep.llm.sdk_client import connect_anthropic
-
-        return connect_anthropic(name, base_url=base_url, api_key=api_key, auth_token=auth_token)
-
-    return AnthropicModel(name, model=model, issuer=name_issuer(base_url, credential=credential), connect=connect)
+    headers = {"x-api-key": key} if key else {"authorization": f"Bearer {token}"}
+    headers["anthropic-version"] = ANTHROPIC_VERSION
+    server = Server(name, base_url=base_url, headers=headers, secrets=(credential,), proxy=_find_proxy(base_url, environ))
+    return AnthropicModel(name, model=model, issuer=name_issuer(base_url, credential=credential), transport=server)
 
 
-def _require_extra(extra: str, *, name: str) -> None:
-    if find_spec(extra) is None:
-        raise UnknownModel(name, reason=f"it needs an extra that is not installed; pip install 'threadkeep[{extra}]'")
+def _find_proxy(base_url: str, environ: Mapping[str, str]) -> str | None:
+    """Return the proxy that the environment names for a provider on the internet."""
+    return (environ.get("HTTPS_PROXY") or environ.get("https_proxy")) if base_url.startswith("https:") else None
 
 
 def _check_address(url: str, *, name: str) -> str:

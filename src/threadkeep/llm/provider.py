@@ -1,25 +1,32 @@
-"""A model behind a provider's HTTP interface, over any transport."""
+"""A model behind a provider's HTTP interface."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
+from io import BytesIO
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from threadkeep.dialects import Delta, Dialect, Request
-from threadkeep.errors import ModelRejected
+from threadkeep.errors import ModelError, ModelRejected, ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.llm.answers import AnswerReader, DeltaReader, read_answer
 from threadkeep.llm.base import ModelReply
+from threadkeep.llm.failures import read_refusal
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
 
 CONNECT_SECONDS: Final = 30
 # A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.
 IDLE_SECONDS: Final = 600
 # No model writes more than this.
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+MAX_REFUSAL_BYTES: Final = 64 * 1024
 
 NO_HEADERS: Final[Mapping[str, str]] = {}
 
@@ -57,11 +64,112 @@ class Transport(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close every connection. It may be closed more than once."""
         ...
 
 
-Connect = Callable[[], Transport]
+class Server:
+    """A provider's server at a base URL such as `https://api.openai.com/v1`; see `Transport` for the contract.
+
+    aiohttp, which takes long to import, is imported with the first request, in a thread.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        headers: Mapping[str, str] = NO_HEADERS,
+        secrets: tuple[str, ...] = (),
+        proxy: str | None = None,
+    ) -> None:
+        self._secrets = secrets
+        self._name = name
+        self._base_url = base_url
+        self._headers = {"content-type": "application/json", "user-agent": "threadkeep", **headers}
+        self._proxy = proxy
+        self._session: ClientSession | None = None
+        # All that aiohttp raises over a request: its own errors, which it adds once it is imported, and those of sockets.
+        self._errors: tuple[type[Exception], ...] = (OSError, TimeoutError)
+        self._opening = asyncio.Lock()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return self._secrets
+
+    @asynccontextmanager
+    async def exchange(
+        self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
+    ) -> AsyncIterator[Incoming]:
+        response = await self._send(path, body, headers=headers, idle_s=idle_s)
+        try:
+            if response.status >= 300:
+                raise await self._read_refusal(response)
+            yield Incoming(content_type=response.headers.get("content-type", ""), chunks=self._read_chunks(response))
+        finally:
+            # Closed, not released: a connection with half an answer in it is useless, and the server notices that we stopped.
+            response.close()
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+        self._session = None
+
+    async def _send(self, path: str, body: bytes, *, headers: Mapping[str, str], idle_s: float) -> ClientResponse:
+        session = await self._open_session()
+        aiohttp = import_module("aiohttp")
+        try:
+            response: ClientResponse = await session.post(
+                self._base_url + path,
+                # aiohttp warns about raw bytes beyond 1 MB, which it writes at once.
+                data=BytesIO(body),
+                headers={**self._headers, **headers},
+                # A credential never follows a redirect.
+                allow_redirects=False,
+                proxy=self._proxy,
+                timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=idle_s),
+            )
+        except self._errors as error:
+            failure = self._name_error(error)
+        else:
+            return response
+        raise failure
+
+    async def _open_session(self) -> ClientSession:
+        async with self._opening:
+            if self._session is None:
+                aiohttp = await asyncio.to_thread(import_module, "aiohttp")
+                self._errors = (aiohttp.ClientError, OSError, TimeoutError)
+                # A server may close a kept connection just as it is used again, and a request is never repeated unasked. A new
+                # connection costs little beside an answer.
+                connector = aiohttp.TCPConnector(force_close=True)
+                self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            return self._session
+
+    async def _read_chunks(self, response: ClientResponse) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in response.content.iter_any():
+                yield chunk
+        except self._errors as error:
+            failure = self._name_error(error)
+        else:
+            return
+        raise failure
+
+    async def _read_refusal(self, response: ClientResponse) -> ModelError:
+        body = b""
+        async for chunk in self._read_chunks(response):
+            body += chunk
+            if len(body) > MAX_REFUSAL_BYTES:
+                break
+        lowered = {name.lower(): value for name, value in response.headers.items()}
+        return read_refusal(self._name, status=response.status, body=body, headers=lowered, secrets=self.secrets)
+
+    def _name_error(self, error: Exception) -> ModelUnavailable:
+        # The text of a client's error can hold the whole URL, and more; its type says enough.
+        if isinstance(error, TimeoutError):
+            return ModelUnavailable(self._name, reason=f"it was silent for too long ({type(error).__name__})")
+        return ModelUnavailable(self._name, reason=f"the connection failed or was closed ({type(error).__name__})")
 
 
 def _ignore_delta(delta: Delta) -> None:
@@ -73,10 +181,7 @@ async def _ignore_item(item: Item) -> None:
 
 
 class ProviderModel:
-    """A model at a provider; see `threadkeep.llm.base.Model` for the contract. Close it, or use it as an async context manager.
-
-    Its transport is made when it is first asked, in a thread: importing a provider's SDK takes up to a second.
-    """
+    """A model at a provider; see `threadkeep.llm.base.Model`. Close it, or use it as an async context manager."""
 
     def __init__(
         self,
@@ -85,7 +190,7 @@ class ProviderModel:
         model: str,
         dialect: Dialect,
         path: str,
-        connect: Connect,
+        transport: Transport,
         renamed: Mapping[str, str] | None = None,
     ) -> None:
         self._name = name
@@ -94,9 +199,7 @@ class ProviderModel:
         self._model = model
         self._language = dialect
         self._path = path
-        self._connect = connect
-        self._connecting = asyncio.Lock()
-        self._connected: Transport | None = None
+        self._transport = transport
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
@@ -136,12 +239,12 @@ class ProviderModel:
         If a dialect's answer is one message, that is at its end.
         """
         body = self._render_body(request)
-        transport = await self._open_transport()
-        async with transport.exchange(self._path, body, headers=self._make_headers(request)) as incoming:
+        secrets = self._transport.secrets
+        async with self._transport.exchange(self._path, body, headers=self._make_headers(request)) as incoming:
             has_items = False
             if not incoming.is_stream:
                 whole = await self._read_whole(incoming)
-                reply = read_answer(whole, name=self._name, dialect=self._language, secrets=transport.secrets)
+                reply = read_answer(whole, name=self._name, dialect=self._language, secrets=secrets)
             else:
                 reader, words = AnswerReader(self._language), DeltaReader(self._language)
                 size = 0
@@ -155,29 +258,20 @@ class ProviderModel:
                         await on_item(item)
                     if is_over or size > MAX_ANSWER_BYTES:
                         break
-                reply = reader.reply(self._name, secrets=transport.secrets)
+                reply = reader.reply(self._name, secrets=secrets)
             for item in () if has_items else reply.items:
                 await on_item(item)
             return reply
 
     async def aclose(self) -> None:
         """Close every connection. A model may be closed more than once."""
-        async with self._connecting:
-            if self._connected is not None:
-                await self._connected.aclose()
-            self._connected = None
+        await self._transport.aclose()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.aclose()
-
-    async def _open_transport(self) -> Transport:
-        async with self._connecting:
-            if self._connected is None:
-                self._connected = await asyncio.to_thread(self._connect)
-            return self._connected
 
     def _make_headers(self, request: Request) -> Mapping[str, str]:
         """Return the headers the provider needs beside the body of this request."""
@@ -192,8 +286,7 @@ class ProviderModel:
         self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS
     ) -> bytes:
         """Return the whole body of an answer that is not streamed."""
-        transport = await self._open_transport()
-        async with transport.exchange(path, body, headers=headers, idle_s=idle_s) as incoming:
+        async with self._transport.exchange(path, body, headers=headers, idle_s=idle_s) as incoming:
             return await self._read_whole(incoming)
 
     async def _read_whole(self, incoming: Incoming) -> bytes:

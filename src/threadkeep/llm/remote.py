@@ -16,7 +16,7 @@ from threadkeep.items import Item
 from threadkeep.llm.answers import BROKE_OFF
 from threadkeep.llm.base import RemoteCompaction
 from threadkeep.llm.failures import parse_error, read_failure
-from threadkeep.llm.provider import Connect, ProviderModel
+from threadkeep.llm.provider import ProviderModel, Transport
 
 # The answer comes in one piece, after the provider has read a whole window.
 COMPACT_IDLE_SECONDS: Final = 1200
@@ -68,8 +68,8 @@ class OpenAIModel(ProviderModel):
     See `threadkeep.llm.base.RemoteCompactor` for the contract.
     """
 
-    def __init__(self, name: str, *, model: str, issuer: str, connect: Connect) -> None:
-        super().__init__(name, model=model, dialect=RESPONSES, path="/responses", connect=connect)
+    def __init__(self, name: str, *, model: str, issuer: str, transport: Transport) -> None:
+        super().__init__(name, model=model, dialect=RESPONSES, path="/responses", transport=transport)
         self._issuer = issuer
         self._has_endpoint = True
 
@@ -99,14 +99,14 @@ class OpenAIModel(ProviderModel):
 
     async def _post(self, path: str, request: Request) -> Reply:
         whole = await self._fetch(path, RESPONSES.join(request, request.items), idle_s=COMPACT_IDLE_SECONDS)
-        return _parse_reply(whole, dialect=RESPONSES, name=self._name, secrets=(await self._open_transport()).secrets)
+        return _parse_reply(whole, dialect=RESPONSES, name=self._name, secrets=self._transport.secrets)
 
 
 class AnthropicModel(ProviderModel):
     """A model that compacts on demand; see `threadkeep.llm.base.RemoteCompactor` for the contract."""
 
-    def __init__(self, name: str, *, model: str, issuer: str, connect: Connect) -> None:
-        super().__init__(name, model=model, dialect=MESSAGES, path="/v1/messages", connect=connect)
+    def __init__(self, name: str, *, model: str, issuer: str, transport: Transport) -> None:
+        super().__init__(name, model=model, dialect=MESSAGES, path="/v1/messages", transport=transport)
         self._issuer = issuer
 
     @property
@@ -116,7 +116,7 @@ class AnthropicModel(ProviderModel):
     async def compact(self, request: Request) -> RemoteCompaction:
         body = MESSAGES.join(replace(request, fields=_make_summary_fields(request.fields, model=self._model)), request.items)
         whole = await self._fetch("/v1/messages", body, headers=MESSAGES.api.compaction_headers, idle_s=COMPACT_IDLE_SECONDS)
-        reply = _parse_reply(whole, dialect=MESSAGES, name=self._name, secrets=(await self._open_transport()).secrets)
+        reply = _parse_reply(whole, dialect=MESSAGES, name=self._name, secrets=self._transport.secrets)
         made = _find_compaction_blocks(reply.items)
         if not made:
             raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction block")

@@ -134,7 +134,7 @@ class ClientCompactor:
         transport = ClientTransport(ask_path, name=model.name)
         self._model = model
         self._remote: RemoteCompactor = COMPACTORS[model.dialect](
-            model.name, model=model.name, issuer=model.issuer, connect=lambda: transport
+            model.name, model=model.name, issuer=model.issuer, transport=transport
         )
 
     @property
