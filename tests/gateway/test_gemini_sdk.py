@@ -15,8 +15,6 @@ from threadkeep import Config, Threadkeep
 from threadkeep.gateway.conversation.recall_tool import NAME
 from threadkeep.gateway.serve import running_gateway
 
-genai: Any = pytest.importorskip("google.genai", reason="google-genai is not installed; its pins are not in requirements/dev.txt")
-
 # The SDK derives a class from aiohttp's session.
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")]
 
@@ -26,7 +24,7 @@ LONG = "The build log follows for reference. " * 60
 
 
 def client_of(url: str) -> Any:
-    types = importlib.import_module("google.genai.types")
+    genai, types = importlib.import_module("google.genai"), importlib.import_module("google.genai.types")
     return genai.Client(api_key=SECRET, http_options=types.HttpOptions(base_url=url))
 
 
