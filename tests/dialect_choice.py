@@ -7,7 +7,7 @@ from zlib import crc32
 
 import pytest
 
-DIALECTS = ("chat", "messages", "responses")
+DIALECTS = ("chat", "gemini", "messages", "responses")
 # Tests of behaviour that does not depend on the wire. `make test` runs each in one dialect, `make test-slow` in the others.
 # The dialects themselves, the models, the rules of providers and `tests/client/every_dialect` always run in every dialect.
 ONE_IS_ENOUGH = tuple(

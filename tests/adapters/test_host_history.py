@@ -12,13 +12,13 @@ from tests import histories
 from threadkeep import Thread, Threadkeep
 from threadkeep.adapters.host_history import follow
 from threadkeep.compaction.ledger import Speaker
+from threadkeep.dialects import DIALECTS
 from threadkeep.errors import InvalidItem, InvalidTarget
 from threadkeep.store import RecordKind
 
 pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any]
-DIALECTS = ("responses", "chat", "messages")
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,13 @@ class Language:
     dialect: str
 
     def said(self, text: str) -> Json:
+        if self.dialect == "gemini":
+            return {"role": "user", "parts": [{"text": text}]}
         return histories.said(text) if self.dialect == "responses" else {"role": "user", "content": text}
 
     def answered(self, text: str) -> Json:
+        if self.dialect == "gemini":
+            return {"role": "model", "parts": [{"text": text}]}
         return histories.answered(text) if self.dialect == "responses" else {"role": "assistant", "content": text}
 
     def work(self, number: int, *, lines: int) -> list[Json]:
@@ -44,6 +48,13 @@ class Language:
                 return [
                     {"role": "assistant", "content": None, "tool_calls": calls},
                     {"role": "tool", "tool_call_id": f"c{number}", "content": text},
+                ]
+            case "gemini":
+                called = {"id": f"c{number}", "name": "shell"}
+                response = {**called, "response": {"output": text}}
+                return [
+                    {"role": "model", "parts": [{"functionCall": {**called, "args": {}}}]},
+                    {"role": "user", "parts": [{"functionResponse": response}]},
                 ]
             case _:
                 return [

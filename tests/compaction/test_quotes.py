@@ -13,6 +13,7 @@ from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry
 from threadkeep.compaction.quotes import quote_newest
 from threadkeep.compaction.speech import is_acknowledgement, shorten
+from threadkeep.dialects import DIALECTS
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.errors import NothingToCompact
 from threadkeep.store import RecordKind
@@ -219,7 +220,7 @@ def test_a_thread_that_continues_another_quotes_only_its_own_messages() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("dialect", list(DIALECTS))
 async def test_what_is_erased_stands_nowhere_behind_the_state(dialect: str) -> None:
     """Whole or by its statements: erasing a message takes its words out of the window."""
     long = "Never tell anyone about the purple heron. " + "It nests where the reeds are thickest and the water is still. " * 40
@@ -244,10 +245,12 @@ def _is_secret(body: bytes) -> bool:
 
 async def _said(thread: Thread, *sayings: str) -> None:
     for text in sayings:
-        user = {"role": "user", "content": text}
-        reply = {"role": "assistant", "content": WORK}
+        user: dict[str, object] = {"role": "user", "content": text}
+        reply: dict[str, object] = {"role": "assistant", "content": WORK}
         if thread.dialect.name == "responses":
             user, reply = said(text), answered(WORK)
+        elif thread.dialect.name == "gemini":
+            user, reply = {"role": "user", "parts": [{"text": text}]}, {"role": "model", "parts": [{"text": WORK}]}
         await thread.record([user, reply])
 
 
@@ -292,7 +295,7 @@ async def test_words_beside_a_tools_output_stand_behind_the_request_they_change(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("dialect", ["chat", "messages"])
+@pytest.mark.parametrize("dialect", ["chat", "messages", "gemini"])
 async def test_a_persons_words_beside_host_context_are_told(dialect: str) -> None:
     """The context stays for the host's sake; what the person said beside it is a message like any other, without it."""
     reminder = "<system-reminder>\nPlan mode is active. You MUST NOT make any edits.\n</system-reminder>"
@@ -300,7 +303,12 @@ async def test_a_persons_words_beside_host_context_are_told(dialect: str) -> Non
     async with Threadkeep(Config(store="memory:")) as tk:
         thread = await tk.thread("t", dialect=dialect)
         await _said(thread, GOAL, "The staging port is 8080.", "Look at it.")
-        await thread.record([{"role": "user", "content": parts}, {"role": "assistant", "content": WORK}])
+        answer: dict[str, object] = {"role": "assistant", "content": WORK}
+        beside: dict[str, object] = {"role": "user", "content": parts}
+        if dialect == "gemini":
+            beside = {"role": "user", "parts": [{"text": part["text"]} for part in parts]}
+            answer = {"role": "model", "parts": [{"text": WORK}]}
+        await thread.record([beside, answer])
         await _said(thread, "Look at part 1.", "Look at part 2.", "Look at part 3.", "Look at part 4.")
         for number in range(2):
             await thread.compact()

@@ -1,4 +1,4 @@
-"""The three dialects as their clients and providers write them: what the shipped checks and the tests across dialects speak."""
+"""The four dialects as their clients and providers write them: what the shipped checks and the tests across dialects speak."""
 
 from __future__ import annotations
 

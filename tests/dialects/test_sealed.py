@@ -35,6 +35,18 @@ def item(value: Json) -> Item:
         ),
         ("chat", {"role": "assistant", "content": [THOUGHT, TEXT]}, {"role": "assistant", "content": [TEXT]}),
         ("chat", {"role": "assistant", "content": None, "reasoning_details": [{}]}, None),
+        (
+            "gemini",
+            {"role": "model", "parts": [{"text": "so", "thoughtSignature": "s"}], "x": 1},
+            {"role": "model", "parts": [{"text": "so"}], "x": 1},
+        ),
+        ("gemini", {"role": "model", "parts": [{"text": "hm", "thought": True, "thought_signature": "s"}]}, None),
+        ("gemini", {"role": "model", "parts": [{"text": "", "thoughtSignature": "s"}]}, None),
+        (
+            "gemini",
+            {"role": "model", "parts": [{"functionCall": {"name": "f"}, "thoughtSignature": "s"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "f"}, "thoughtSignature": "skip_thought_signature_validator"}]},
+        ),
     ],
 )
 def test_what_is_sealed_is_taken_out(wire: str, value: Json, left: Json | None) -> None:
@@ -51,7 +63,7 @@ def test_a_providers_compaction_is_said_to_be_unreadable(kind: str) -> None:
     assert b"cannot be read here" in found.raw
 
 
-@pytest.mark.parametrize("wire", ["responses", "chat", "messages"])
+@pytest.mark.parametrize("wire", ["responses", "chat", "messages", "gemini"])
 @pytest.mark.parametrize(
     "value",
     [
@@ -59,6 +71,7 @@ def test_a_providers_compaction_is_said_to_be_unreadable(kind: str) -> None:
         {"role": "assistant", "content": "a compaction", "reasoning_content": "plain"},
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
         {"role": "user", "content": []},
+        {"role": "model", "parts": [{"text": "no thoughtSignature"}]},
         {"unknown": True},
     ],
 )
@@ -68,7 +81,7 @@ def test_an_item_without_a_seal_is_the_very_same(wire: str, value: Json) -> None
     assert find_dialect(wire).remove_sealed(given) is given
 
 
-@pytest.mark.parametrize("wire", ["responses", "chat", "messages"])
+@pytest.mark.parametrize("wire", ["responses", "chat", "messages", "gemini"])
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"null", b"\xff", b'{"role":"assistant","content":7}'])
 def test_bytes_nobody_can_read_are_left_alone(wire: str, raw: bytes) -> None:
     """What cannot be read is not taken apart."""

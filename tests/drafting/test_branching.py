@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.drafting.replies import SUMMARY, block
-from tests.parity.vocabulary import SPEECHES, Json, Speech, config, of_kind, play, turn, turns
+from tests.parity.vocabulary import OFFERED, SPEECHES, Json, Speech, config, of_kind, play, turn, turns
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.store import RecordKind
@@ -16,8 +16,7 @@ from threadkeep.testing.scripted_model import Compacts, ScriptedRemoteModel, Ste
 pytestmark = pytest.mark.anyio
 
 STRATEGIES = ("session", "handoff", "remote", "extractive")
-# No provider compacts Chat Completions by itself.
-CASES = [(speech, name) for speech in SPEECHES for name in STRATEGIES if (speech.dialect, name) != ("chat", "remote")]
+CASES = [(speech, name) for speech in SPEECHES for name in STRATEGIES if name != "remote" or speech in OFFERED]
 ROOM = 200_000
 ISSUER = "here#1"
 

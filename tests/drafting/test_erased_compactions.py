@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.drafting.test_erased_meanwhile import RULE, WORD, told
-from tests.drafting.test_inline_compaction import OFFERED, inline
-from tests.parity.vocabulary import Speech, of_kind, play
+from tests.drafting.test_inline_compaction import inline
+from tests.parity.vocabulary import OFFERED, Speech, of_kind, play
 
 from threadkeep import Thread, Threadkeep
 from threadkeep.adapters.host_history import record_reply

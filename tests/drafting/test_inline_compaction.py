@@ -10,7 +10,7 @@ from tests.doubles.model_server import HttpReply, ModelServer, events, streamed
 from tests.drafting.replies import block
 from tests.drafting.test_branching import opaque
 from tests.llm.wires import MESSAGES, RESPONSES
-from tests.parity.vocabulary import ROOM, SPEECHES, Json, Speech, checkpoints, sent, turn
+from tests.parity.vocabulary import OFFERED, ROOM, Json, Speech, checkpoints, sent, turn
 
 from threadkeep import Config, Session, Thread, Threadkeep
 from threadkeep.compaction.drafts.inline import split_inline
@@ -21,8 +21,6 @@ from threadkeep.testing.scripted_model import ScriptedModel, ScriptedRemoteModel
 
 pytestmark = pytest.mark.anyio
 
-# No provider compacts Chat Completions by itself.
-OFFERED = [speech for speech in SPEECHES if speech.dialect != "chat"]
 HERE = "here#1"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.drafting.test_branching import opaque
-from tests.parity.vocabulary import SPEECHES, STATE, Speech, play, seen, turn, turns
+from tests.parity.vocabulary import OFFERED, SPEECHES, STATE, Speech, play, seen, turn, turns
 
 from threadkeep import Threadkeep
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, refuses
@@ -12,10 +12,6 @@ from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedR
 pytestmark = pytest.mark.anyio
 
 ROOM = 200_000
-
-
-# No provider compacts Chat Completions by itself.
-OFFERED = [speech for speech in SPEECHES if speech.dialect != "chat"]
 
 
 @pytest.fixture(params=OFFERED, ids=[speech.dialect for speech in OFFERED])

@@ -12,6 +12,7 @@ from tests.parity.vocabulary import STATE, Json, Speech, context, of_kind, play,
 from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.backend import Order
 from threadkeep.compaction.ledger import LedgerEntry, Section, Speaker
+from threadkeep.dialects import HISTORY_FIELDS
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.threads import Checkpoint, decode_body
@@ -25,7 +26,7 @@ HEAD = Head("You are a careful engineer.", TOOLS)
 
 def history(body: dict[str, Any]) -> list[Json]:
     """Return the items of a request body."""
-    found: list[Json] = body["input"] if "input" in body else body["messages"]
+    found: list[Json] = next(body[name] for name in HISTORY_FIELDS if name in body)
     return found
 
 
@@ -53,6 +54,9 @@ async def test_the_request_is_what_a_turn_would_send_and_one_message_more(tk: Th
             )
         case "chat":
             assert (body["prompt_cache_key"], body["tool_choice"]) == (thread.cache_key, "none")
+        case "gemini":
+            assert body["systemInstruction"] == {"parts": [{"text": HEAD.system}]}
+            assert body["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
         case _:
             assert body["system"] == HEAD.system
             assert "tool_choice" not in body

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.drafting.replies import block
 from tests.drafting.test_branching import opaque
-from tests.parity.vocabulary import Json, Speech, play, sent, turn, turns
+from tests.parity.vocabulary import Json, Speech, play, sent, skip_unless_offered, turn, turns
 
 from threadkeep import Head, Thread, Threadkeep
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, says
@@ -34,6 +34,9 @@ def thought(speech: Speech, number: int) -> Json:
         case "chat":
             details = [{"type": "reasoning.encrypted", "data": SEAL}]
             return {"role": "assistant", "content": "Let me see.", "reasoning_details": details}
+        case "gemini":
+            words = {"text": "Let me see.", "thoughtSignature": SEAL}
+            return {"role": "model", "parts": [{"text": "Let me see.", "thought": True}, words]}
         case _:
             thinking = {"type": "thinking", "thinking": "Let me see.", "signature": SEAL}
             return {"role": "assistant", "content": [thinking, {"type": "text", "text": "Let me see."}]}
@@ -60,7 +63,7 @@ async def test_by_hand_and_without_a_head_the_span_is_told_as_a_transcript(tk: T
         report = await thread.compact(strategy="session", model=model)
     assert report.strategy == "session"
     assert is_transcript(model.bodies[0])
-    assert model.bodies[0].keys() == {"input" if speech.dialect == "responses" else "messages"}
+    assert model.bodies[0].keys() == {thread.dialect.history_field}
 
 
 async def test_by_hand_with_a_head_it_is_what_a_turn_sends_and_one_message_more(tk: Threadkeep, speech: Speech) -> None:
@@ -153,8 +156,7 @@ async def test_once_the_old_providers_thoughts_are_compacted_away_the_prefix_is_
 
 async def test_a_model_of_the_same_name_elsewhere_is_not_the_threads_own_by_silence(tk: Threadkeep, speech: Speech) -> None:
     """Who was asked long ago is still who was asked last; what that provider compacted by itself is shown to no other."""
-    if speech.dialect == "chat":
-        pytest.skip("no provider of Chat Completions compacts by itself")
+    skip_unless_offered(speech)
     thread = await tk.thread("t", dialect=speech.dialect)
     await thinking_turns(thread, speech, 1, 8, model="openai:a")
     remote = ScriptedRemoteModel(

@@ -1,4 +1,4 @@
-"""Conversations through the gateway in all three dialects, against a provider that refuses what real ones refuse."""
+"""Conversations through the gateway in all four dialects, against a provider that refuses what real ones refuse."""
 
 from __future__ import annotations
 

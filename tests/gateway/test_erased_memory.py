@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.doubles.script import call, say
 from tests.doubles.wires import WireName
-from tests.gateway.client import talk, text_of, threads
+from tests.gateway.client import WIRES, talk, text_of, threads
 
 from threadkeep import Threadkeep
 from threadkeep.erasure.erase import erase, plan_erasure
@@ -32,7 +32,7 @@ async def outputs_holding(tk: Threadkeep, thread_id: str, word: str) -> list[int
 
 
 @pytest.mark.moves_prefix(reason="a checkpoint that quoted what was erased is superseded by a new one")
-@pytest.mark.parametrize("wire", ["responses", "chat", "messages"])
+@pytest.mark.parametrize("wire", WIRES)
 async def test_a_conversation_goes_on_after_an_erasure(tk: Threadkeep, wire: WireName) -> None:
     """Its provider, which refuses half a call, accepts every request, compacted or not; the store holds no word of it."""
     client = talk(tk, wire)

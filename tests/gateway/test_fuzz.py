@@ -18,7 +18,7 @@ import zstandard
 from aiohttp import ClientError, ClientSession, web
 
 from threadkeep.client import Config, Threadkeep
-from threadkeep.dialects import Answer, find_dialect
+from threadkeep.dialects import DIALECTS, Answer, find_dialect
 from threadkeep.gateway.conversation.request import Forward, Smaller
 from threadkeep.gateway.http.keys import Keys, digest_key
 from threadkeep.gateway.serve import running_gateway
@@ -264,7 +264,7 @@ async def _recorded(store: Threadkeep, texts: list[str], *, other: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("dialect", ["responses", "chat", "messages"])
+@pytest.mark.parametrize("dialect", list(DIALECTS))
 @pytest.mark.parametrize("looked_at", [True, False])
 async def test_any_cut_of_a_stream_is_relayed_byte_for_byte(proxy: Proxy, dialect: str, *, looked_at: bool) -> None:
     """However the provider's bytes fall into chunks, the client gets them all and the conversation reads the same reply."""
@@ -289,7 +289,8 @@ async def test_any_cut_of_a_stream_is_relayed_byte_for_byte(proxy: Proxy, dialec
     proxy.script.decide = lambda incoming: Forward(
         body=incoming.body, finished=proxy.script.finished, overflowed=nothing_smaller if looked_at else None
     )
-    path = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "messages": "/v1/messages"}[dialect]
+    endpoints = find_dialect(dialect).api.endpoints
+    path = endpoints.mount + {"gemini": "/models/m:streamGenerateContent?alt=sse"}.get(dialect, endpoints.turn)
     for _ in range(20):
         async with proxy.client.post(proxy.url + path, data=b"{}") as answer:
             assert await answer.read() == stream

@@ -11,7 +11,7 @@ from tests.conftest import ManualClock
 from tests.doubles.prefix_growth import prefix_faults
 from tests.doubles.script import call, say
 from tests.doubles.wires import WireName
-from tests.gateway.client import Client, person, records, talk, text_of, threads
+from tests.gateway.client import WIRES, Client, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.gateway.conversation.request import Forward, Incoming
@@ -23,7 +23,6 @@ from threadkeep.tokens import estimate_text
 
 pytestmark = pytest.mark.anyio
 
-WIRES: tuple[WireName, ...] = ("responses", "chat", "messages")
 HOUR_MS = 3_600_000
 RULE = "You must never rename the crate table."
 LATER = "You must never rename the shelf table."
@@ -61,7 +60,7 @@ def before_history(client: Client) -> str:
     """Return what the newest request tells the model outside the client's own items."""
     body = client.provider.requests[-1].body
     head = [item for item in client.provider.last if item.get("role") in ("system", "developer")]
-    return json.dumps([body.get("instructions"), body.get("system"), head])
+    return json.dumps([body.get("instructions"), body.get("system"), body.get("systemInstruction"), head])
 
 
 async def test_it_is_off_unless_somebody_turns_it_on(tk: Threadkeep, wire: WireName) -> None:
@@ -78,7 +77,7 @@ async def test_a_new_conversation_is_shown_it_before_its_history(tk: Threadkeep,
     await client.ask("Go on.")
     told = before_history(client)
     assert told.index("Be brief.") < told.index(RULE)
-    assert text_of(client.provider.last).count(RULE) + str(client.provider.requests[-1].body.get("system")).count(RULE) == 1
+    assert client.provider.requests[-1].raw.count(RULE.encode()) == 1
     assert client.provider.last[-3:] == client.history[:-1]
     assert estimate_text(await tk.memory.summary()) <= tk.config.memory_summary_tokens
 

@@ -20,6 +20,7 @@ from tests.parity.vocabulary import (
     permissions,
     play,
     seen,
+    skip_unless_offered,
     turn,
 )
 from tests.threads.agent import mail_item
@@ -92,8 +93,7 @@ async def test_a_task_another_agent_sent_stays_whole_through_the_compactions_of_
     store_file: Path, speech: Speech, strategy: str
 ) -> None:
     """No person asked for it, and all the same it is what the turn is there for; a person who speaks later is who counts then."""
-    if (speech.dialect, strategy) == ("chat", "remote"):
-        pytest.skip("no provider compacts Chat Completions by itself")
+    skip_unless_offered(speech, strategy)
     task = mail_item(speech, TASK, sender="lead", way=Way.TRIGGER)
     replies = REPLIES | {"remote": Compacts(items=(opaque(speech, 1),))}
     steps = [] if strategy == "extractive" else [replies[strategy]] * 3

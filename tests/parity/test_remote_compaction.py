@@ -10,8 +10,8 @@ import pytest
 from tests.drafting.replies import block
 from tests.drafting.test_branching import opaque
 from tests.parity.vocabulary import (
+    OFFERED,
     ROOM,
-    SPEECHES,
     STATE,
     Json,
     Speech,
@@ -41,8 +41,6 @@ from threadkeep.testing.scripted_model import (
 
 pytestmark = pytest.mark.anyio
 
-# No provider compacts Chat Completions by itself.
-OFFERED = [speech for speech in SPEECHES if speech.dialect != "chat"]
 HERE = "here#1"
 PICTURE = "iVBORw0KGgo" * 200
 TOOLS: tuple[Json, ...] = ({"type": "function", "name": "shell", "parameters": {"type": "object"}},)

@@ -20,6 +20,7 @@ from tests.parity.vocabulary import (
     play,
     seen,
     sent,
+    skip_unless_offered,
     turn,
     turns,
 )
@@ -88,8 +89,7 @@ class Watcher(Unobserved):
 @pytest.mark.parametrize("strategy", ["session", "handoff", "remote", "extractive"])
 async def test_a_compaction_begins_and_ends_once_whoever_asked_for_it(store_file: Path, speech: Speech, strategy: str) -> None:
     """By hand, before a turn and in the middle of one: two notices with one id, which no other compaction has."""
-    if (speech.dialect, strategy) == ("chat", "remote"):
-        pytest.skip("no provider compacts Chat Completions by itself")
+    skip_unless_offered(speech, strategy)
     watcher = Watcher()
     # Nothing is prepared in the background here: the output that nobody has read yet may fill the window beyond the soft limit.
     config = replace(compacting(store_file, strategy), model_soft_compact_token_limit=4_000)
@@ -118,8 +118,7 @@ async def test_after_a_restart_instructions_are_those_that_were_told_until_newer
     store_file: Path, speech: Speech, strategy: str
 ) -> None:
     """Resumed, the thread sends what it sent; what replaces them stands behind it, and alone after the next compaction."""
-    if (speech.dialect, strategy) == ("chat", "remote"):
-        pytest.skip("no provider compacts Chat Completions by itself")
+    skip_unless_offered(speech, strategy)
     old, new = (
         speech.said(f"# AGENTS.md instructions for /src\n\n<INSTRUCTIONS>\nRun the {what}.\n</INSTRUCTIONS>")
         for what in ("linter", "tests")
@@ -173,8 +172,7 @@ async def test_what_goes_out_beside_the_history_counts_before_a_provider_is_aske
     tk: Threadkeep, speech: Speech, beside: str
 ) -> None:
     """The history alone fits the provider's window; with what a turn sends beside it it does not, and is not sent."""
-    if speech.dialect == "chat":
-        pytest.skip("no provider compacts Chat Completions by itself")
+    skip_unless_offered(speech)
     tool: Json = {"type": "function", "name": "shell", "description": "Run it. " * 5_000, "parameters": {"type": "object"}}
     heavy = Head("Be brief.", (tool,)) if beside == "tools" else Head("Mind the house rules. " * 1_800)
     thread = await tk.thread("t", dialect=speech.dialect)
@@ -192,12 +190,10 @@ async def test_what_goes_out_beside_the_history_counts_before_a_provider_is_aske
 @pytest.mark.parametrize("strategy", ["session", "handoff", "remote"])
 async def test_a_draft_is_asked_for_with_the_tier_and_key_of_the_turn(tk: Threadkeep, speech: Speech, strategy: str) -> None:
     """What a client pays for its turns holds for what is asked in between, and its cache is the one that is hit."""
-    if (speech.dialect, strategy) == ("chat", "remote"):
-        pytest.skip("no provider compacts Chat Completions by itself")
+    skip_unless_offered(speech, strategy)
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
-    field = "input" if speech.dialect == "responses" else "messages"
-    own = request_of(speech.dialect, {"service_tier": "flex", "prompt_cache_key": "k", field: []})
+    own = request_of(speech.dialect, {"service_tier": "flex", "prompt_cache_key": "k", thread.dialect.history_field: []})
     async with ScriptedRemoteModel(steps_of(strategy, speech), dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.carry_out(Order(strategy=strategy, model=model, own=own))
     (body,) = model.bodies

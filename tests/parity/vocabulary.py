@@ -10,7 +10,10 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import pytest
+
 from threadkeep import Config, Thread, Threadkeep
+from threadkeep.dialects import HISTORY_FIELDS
 from threadkeep.items import decode_json
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import Checkpoint, EntryKind, decode_body
@@ -139,7 +142,45 @@ class MessagesSpeech:
         return {"role": role, "content": list(blocks)}
 
 
-SPEECHES: Final[tuple[Speech, ...]] = (ResponsesSpeech(), ChatSpeech(), MessagesSpeech())
+class GeminiSpeech:
+    dialect = "gemini"
+
+    def said(self, text: str) -> Json:
+        return self._content("user", {"text": text})
+
+    def instructed(self, text: str) -> Json:
+        return self._content("system", {"text": text})
+
+    def answered(self, text: str) -> Json:
+        return self._content("model", {"text": text})
+
+    def call(self, call_id: str, command: str = "ls") -> Json:
+        called = {"id": call_id, "name": "shell", "args": {"cmd": command}}
+        return self._content("model", {"functionCall": called, "thoughtSignature": "skip_thought_signature_validator"})
+
+    def output(self, call_id: str, text: str = "ok") -> Json:
+        answer = {"id": call_id, "name": "shell", "response": {"output": text}}
+        return self._content("user", {"functionResponse": answer})
+
+    def pictured(self, data: str) -> Json:
+        return self._content("user", {"inlineData": {"mimeType": "image/png", "data": data}})
+
+    def shown(self, text: str, data: str) -> Json:
+        return self._content("user", {"text": text}, *self.pictured(data)["parts"])
+
+    def _content(self, role: str, *parts: Json) -> Json:
+        return {"role": role, "parts": list(parts)}
+
+
+SPEECHES: Final[tuple[Speech, ...]] = (ResponsesSpeech(), ChatSpeech(), MessagesSpeech(), GeminiSpeech())
+# Neither Chat Completions nor Gemini's API has a way to ask a provider for a compaction.
+OFFERED: Final = tuple(speech for speech in SPEECHES if speech.dialect in ("responses", "messages"))
+
+
+def skip_unless_offered(speech: Speech, strategy: str = "remote") -> None:
+    """Skip a test of a provider's own compaction in a dialect that has none."""
+    if strategy == "remote" and speech not in OFFERED:
+        pytest.skip(f"no provider compacts by itself in {speech.dialect}")
 
 
 def context(speech: Speech, text: str) -> Json:
@@ -200,7 +241,7 @@ async def checkpoints(thread: Thread) -> list[Checkpoint]:
 
 def sent(body: Json) -> list[Json]:
     """Return the history of a request as a provider receives it, without what Chat Completions puts before it."""
-    found: list[Json] = body["input"] if "input" in body else body["messages"]
+    found: list[Json] = next(body[name] for name in HISTORY_FIELDS if name in body)
     return [item for index, item in enumerate(found) if index or item.get("role") != "system"]
 
 

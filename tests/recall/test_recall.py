@@ -12,6 +12,7 @@ from tests.histories import answered, call, output, said, turns
 
 from threadkeep import Threadkeep
 from threadkeep.adapters.hermes.session import OPENING
+from threadkeep.dialects import DIALECTS
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.errors import RecordNotFound
 from threadkeep.recall import make_excerpt
@@ -185,13 +186,14 @@ def test_an_excerpt_is_a_stretch_of_the_text(text: str, query: str) -> None:
     assert len(quoted) <= EXCERPT_CHARS + 2
 
 
-@pytest.mark.parametrize("dialect", ["responses", "chat", "messages"])
+@pytest.mark.parametrize("dialect", list(DIALECTS))
 async def test_a_question_that_was_recalled_often_still_finds_its_answer(tk: Threadkeep, dialect: str) -> None:
     """Earlier questions, and the answers that quote everything, are neither found nor make the words they repeat worthless."""
     thread = await tk.thread("t", dialect=dialect)
     question = "which port does the staging database use?"
     fact = "Mind that the staging database listens on port 5433 since the move."
-    await thread.record([{"role": "user", "content": fact}, *_chatter(40)])
+    items = [{"role": "user", "content": fact}, *_chatter(40)]
+    await thread.record([_content(item) for item in items] if dialect == "gemini" else items)
     for number in range(60):
         await thread.record(_recalled(dialect, number, question, await render_recall(thread, question)))
     for limit in (1, 5, 50):
@@ -203,6 +205,11 @@ async def test_a_question_that_was_recalled_often_still_finds_its_answer(tk: Thr
 def _chatter(count: int) -> list[dict[str, Any]]:
     spoken = ("Now the staging pages.", "The database of users is next.", "Which use has it?", "Done.")
     return [{"role": ("user", "assistant")[at % 2], "content": f"{spoken[at % 4]} {at}"} for at in range(count)]
+
+
+def _content(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as Gemini writes it."""
+    return {"role": message["role"].replace("assistant", "model"), "parts": [{"text": message["content"]}]}
 
 
 def _recalled(dialect: str, number: int, question: str, answer: str) -> list[dict[str, Any]]:
@@ -218,6 +225,12 @@ def _recalled(dialect: str, number: int, question: str, answer: str) -> list[dic
         return [
             {"role": "assistant", "content": None, "tool_calls": [called]},
             {"role": "tool", "tool_call_id": name, "content": answer},
+        ]
+    if dialect == "gemini":
+        call, response = {"id": name, "name": NAME, "args": {"query": question}}, {"id": name, "name": NAME}
+        return [
+            {"role": "model", "parts": [{"functionCall": call}]},
+            {"role": "user", "parts": [{"functionResponse": {**response, "response": {"output": answer}}}]},
         ]
     use = {"type": "tool_use", "id": name, "name": f"mcp__threadkeep__{NAME}", "input": {"query": question}}
     return [

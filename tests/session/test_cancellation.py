@@ -76,7 +76,7 @@ async def test_while_tools_run(tk: Threadkeep, dialect: str) -> None:
         await turn
     assert (await session.ask("Never mind.")).text == "Later, then."
     body = model.bodies[1]
-    assert outputs_of(dialect, body["input" if dialect == "responses" else "messages"]) == {"c1": "done", "c2": "aborted"}
+    assert outputs_of(dialect, body[find_dialect(dialect).history_field]) == {"c1": "done", "c2": "aborted"}
     recorded = [session.thread.dialect.view(item) for item in (await session.thread.history()).items]
     assert {call for view in recorded for call in view.closes} == {"c1"}
     model.close()
@@ -149,16 +149,15 @@ async def test_at_whatever_happens(tk: Threadkeep, dialect: str, place: int) -> 
     await asyncio.wait((turn,))
     assert len(heard) >= place + 1
     assert (await session.ask("Go on.")).text == "Done."
-    paths = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "messages": "/v1/messages"}
     for body in model.bodies:
-        received = Received(method="POST", path=paths[dialect], headers={}, authorised=True, raw=b"", body=body)
+        received = Received(method="POST", path="/", headers={}, authorised=True, raw=b"", body=body)
         assert ProviderRules(alternating=dialect != "responses").refusal(wire(dialect), received) is None
     assert (await tk.verify()).ok
 
 
 def wire(dialect: str) -> WireName:
     match dialect:
-        case "responses" | "chat" | "messages":
+        case "responses" | "chat" | "messages" | "gemini":
             return dialect
         case _:
             raise AssertionError(dialect)

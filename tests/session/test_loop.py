@@ -269,7 +269,7 @@ async def test_what_is_sent_only_grows(tk: Threadkeep, dialect: str) -> None:
     session = await Session.open(tk, "t", model=model, tools=[weather], context=lambda: {"day": next(days)})
     await session.ask("Oslo?")
     await session.ask("And now?")
-    field = "input" if dialect == "responses" else "messages"
+    field = session.thread.dialect.history_field
     bodies = [json.loads(json.dumps(body).replace(', "cache_control": {"type": "ephemeral"}', "")) for body in model.bodies]
     for earlier, later in itertools.pairwise(bodies):
         # Where roles must alternate, the last message may still be added to.

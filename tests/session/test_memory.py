@@ -35,7 +35,7 @@ def system_of(model: ScriptedModel, number: int) -> str:
     """Return what a request said beside its history: the instructions, and nothing a person or the model said."""
     body: dict[str, Any] = model.bodies[number]
     told = [item for item in body.get("messages", []) if item["role"] == "system"]
-    return str([body.get("instructions"), body.get("system"), told])
+    return str([body.get("instructions"), body.get("system"), body.get("systemInstruction"), told])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

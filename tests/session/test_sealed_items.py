@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.drafting.test_branching import opaque
 from tests.drafting.test_whose_prefix import SEAL, thought
-from tests.parity.vocabulary import ROOM, SPEECHES, Json, Speech, play, sent, turn
+from tests.parity.vocabulary import OFFERED, ROOM, SPEECHES, Json, Speech, play, sent, turn
 
 from threadkeep import Config, Session, Thread, Threadkeep
 from threadkeep.llm import Model
@@ -16,8 +16,6 @@ from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedR
 
 pytestmark = pytest.mark.anyio
 
-# No provider compacts Chat Completions by itself.
-OFFERED = [speech for speech in SPEECHES if speech.dialect != "chat"]
 HERE = "here#1"
 
 

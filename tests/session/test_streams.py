@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.doubles.model_server import HttpReply, ModelServer, events, streamed, unstreamed
 
 from threadkeep import Session, Threadkeep
+from threadkeep.dialects import DIALECTS, find_dialect
 from threadkeep.dialects import Answer as Spoken
-from threadkeep.dialects import find_dialect
 from threadkeep.llm import Delta
 from threadkeep.llm.answers import DeltaReader
 from threadkeep.session import Asked, Event, Said
@@ -54,7 +54,7 @@ async def test_a_server_that_does_not_stream_is_heard_all_at_once(tk: Threadkeep
     assert said == [Said(text="All of it.")]
 
 
-@pytest.mark.parametrize("dialect", ["responses", "chat", "messages"])
+@pytest.mark.parametrize("dialect", list(DIALECTS))
 @pytest.mark.parametrize("size", [1, 7, 97])
 def test_every_dialect_is_understood_however_its_bytes_are_cut(dialect: str, size: int) -> None:
     """The pieces amount to what was said."""
@@ -73,6 +73,7 @@ def test_thinking_of_each_dialect_is_told_apart() -> None:
         "responses": {"type": "response.reasoning_summary_text.delta", "delta": "hm"},
         "messages": {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
         "chat": chunk(reasoning_content="hm"),
+        "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "hm", "thought": True}]}}]},
     }
     heard = {dialect: DeltaReader(find_dialect(dialect)).feed(sse(event)) for dialect, event in kinds.items()}
     assert heard == {dialect: [Delta(text="hm", is_thought=True)] for dialect in kinds}
@@ -93,7 +94,7 @@ def test_thoughts_left_in_the_answer_are_told_apart_however_they_are_cut(size: i
 @given(st.binary(max_size=200))
 def test_hostile_bytes_are_never_an_error(noise: bytes) -> None:
     """Whatever comes in, the worst is that nothing is heard."""
-    for dialect in ("responses", "chat", "messages"):
+    for dialect in DIALECTS:
         reader = DeltaReader(find_dialect(dialect))
         reader.feed(b"data: " + noise + b"\n\n")
         reader.feed(b'data: {"choices":[{"delta":[1]}],"delta":7,"type":"response.output_text.delta"}\n\n')

@@ -116,12 +116,13 @@ def test_no_arguments_at_all_are_an_empty_object() -> None:
 
 
 def test_each_dialect_has_its_own_form_of_a_tool() -> None:
-    """The three ways providers want to be told."""
+    """The four ways providers want to be told."""
     schema = {"type": "object", "properties": {}}
-    tools = [find_dialect(dialect).tools for dialect in ("responses", "chat", "messages")]
+    tools = [find_dialect(dialect).tools for dialect in ("responses", "chat", "messages", "gemini")]
     made = [each.define_tool(name="t", description="d", parameters=schema) for each in tools]
     assert made == [
         {"type": "function", "name": "t", "description": "d", "parameters": schema},
         {"type": "function", "function": {"name": "t", "description": "d", "parameters": schema}},
         {"name": "t", "description": "d", "input_schema": schema},
+        {"functionDeclarations": [{"name": "t", "description": "d", "parametersJsonSchema": schema}]},
     ]

@@ -26,13 +26,12 @@ Said = Json | Callable[[], Awaitable[object]]
 Tool = Callable[[], Awaitable[Json]]
 
 TOOLS: Final = ("shell", "sleep")
-FIELDS: Final = {"responses": "input", "chat": "messages", "messages": "messages"}
 
 
 def refusal(dialect: str, window: Sequence[Mapping[str, Any]]) -> str | None:
     """Return why a provider with strict rules would refuse a history, if it would."""
     sealed = [str(item["encrypted_content"]) for item in window if item.get("encrypted_content")]
-    body = {"model": "m", FIELDS[dialect]: list(window)}
+    body = {"model": "m", find_dialect(dialect).history_field: list(window)}
     received = Received(
         method="POST", path=f"/v1/{dialect}", headers={}, authorised=True, raw=json.dumps(body).encode(), body=body
     )
@@ -85,7 +84,7 @@ class _SpeakingModel:
     ) -> ModelReply:
         language = find_dialect(self.dialect)
         window = [_unmarked(decode_json(item.raw)) for item in request.items]
-        assert refusal(self.dialect, window) is None, window
+        assert (refusal(self.dialect, window), window) == (None, window)
         self.requests.append(window)
         for each in self.waiting.pop(0):
             if callable(each):

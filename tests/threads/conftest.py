@@ -1,4 +1,4 @@
-"""One scenario, three wire languages; one mailbox, three stores."""
+"""One scenario, four wire languages; one mailbox, three stores."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from tests.histories import answered, said, turns
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.dialects import find_dialect
+from threadkeep.dialects import DIALECTS, find_dialect
 from threadkeep.items import Item
 from threadkeep.store import RecordKind
 from threadkeep.threads.baseline import render_baseline
@@ -132,7 +132,7 @@ async def test_a_turn_opened_by_mail_is_told_its_world(tk: Threadkeep) -> None:
     assert await thread.told() == {"cwd": "/a"}
 
 
-@pytest.mark.parametrize("dialect", ["responses", "chat", "messages"])
+@pytest.mark.parametrize("dialect", list(DIALECTS))
 async def test_in_every_dialect_it_is_the_host_s(tk: Threadkeep, dialect: str) -> None:
     """No dialect takes it for a person's words, and each finds it again."""
     thread = await tk.thread("t", dialect=dialect)

@@ -79,10 +79,11 @@ async def test_a_steer_ends_waiting_for_agents_and_is_in_the_next_request(tk: Th
 
 
 def arranged(speech: Speech, items: list[Json]) -> list[Json]:
-    """Return a history as its language is sent: in Messages, words right behind an output stand in one message with it."""
-    if speech.dialect != "messages":
+    """Return a history as its language is sent: in two of them, words right behind an output stand in one message with it."""
+    field = {"messages": "content", "gemini": "parts"}.get(speech.dialect)
+    if field is None:
         return items
-    return [*items[:-2], {"role": "user", "content": [*items[-2]["content"], *items[-1]["content"]]}]
+    return [*items[:-2], {"role": "user", field: [*items[-2][field], *items[-1][field]]}]
 
 
 @pytest.mark.parametrize("way", ["steer", "queue"])

@@ -75,13 +75,24 @@ def test_only_a_base64_image_data_url_is_a_payload(url: str, discounted: bool) -
 
 
 def test_each_dialect_has_its_own_place_for_an_image() -> None:
-    """Chat Completions nests the URL, Messages has a source; tool results may hold either."""
+    """Chat Completions nests the URL, Messages has a source, Gemini inline data; tool results may hold any."""
     data = PICTURE
     url = f"data:image/png;base64,{encoded(data)}"
     chat = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
     source = {"type": "base64", "media_type": "image/png", "data": encoded(data)}
     messages = {"role": "user", "content": [{"type": "tool_result", "content": [{"type": "image", "source": source}]}]}
+    inline = {"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": encoded(data)}}]}
+    snake = {"role": "user", "parts": [{"inline_data": {"mime_type": "image/png", "data": encoded(data)}}]}
     assert (counted(chat, encoded(data)), counted(messages, encoded(data))) == (FLAT, FLAT)
+    assert (counted(inline, encoded(data)), counted(snake, encoded(data))) == (FLAT, FLAT)
+
+
+@pytest.mark.parametrize(("media", "is_counted"), [("audio/mp3", True), ("application/pdf", False)])
+def test_inline_data_of_gemini_may_hold_other_media(media: str, *, is_counted: bool) -> None:
+    """A sound counts by its length; of anything else the bytes count as they stand."""
+    data = encoded(bytes(39_999))
+    item = {"role": "user", "parts": [{"inlineData": {"mimeType": media, "data": data}}]}
+    assert counted(item, data) == (4 * 100 if is_counted else len(data))
 
 
 def test_an_image_quoted_in_a_text_is_text() -> None:

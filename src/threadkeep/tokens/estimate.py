@@ -3,8 +3,8 @@
 Measured against o200k it is off by +5 % on English, +7 % on code and -11 % on JSON; real usage corrects it (`Calibration`).
 
 Only a field of the item can be a payload: `image_url` and `audio_url` with a data URL (Responses, Chat Completions),
-`input_audio.data` (Chat Completions), a base64 `source` (Messages), and `encrypted_content`. The same text inside a message is
-text.
+`input_audio.data` (Chat Completions), a base64 `source` (Messages), `inlineData` (Gemini), and `encrypted_content`. The same text
+inside a message is text.
 """
 
 from __future__ import annotations
@@ -73,6 +73,12 @@ def _detach(part: dict[str, object]) -> Iterator[Payload]:
     if isinstance(source, dict) and source.get("type") == "base64" and isinstance(picture := source.get("data"), str):
         source["data"] = ""
         yield Payload(text=picture, counted_bytes=IMAGE_BYTES)
+    inline = part.get("inlineData", part.get("inline_data"))
+    if isinstance(inline, dict) and isinstance(data := inline.get("data"), str):
+        media = str(inline.get("mimeType", inline.get("mime_type")))
+        if media.startswith(("image/", "audio/")):
+            inline["data"] = ""
+            yield Payload(text=data, counted_bytes=IMAGE_BYTES if media.startswith("image/") else _count_sound(data))
     sealed = part.get("encrypted_content") if part.get("type") == "encrypted_content" else None
     if isinstance(sealed, str):
         part["encrypted_content"] = ""

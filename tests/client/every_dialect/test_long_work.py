@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.client.every_dialect.long_work import translated
 from tests.client.every_dialect.script import check_window
-from tests.dialects.samples import ChatSamples, MessagesSamples
+from tests.dialects.samples import ChatSamples, GeminiSamples, MessagesSamples
 from tests.retention.test_forty_demands import reads_as_current, said_in_window
 
 from benchmarks.story.generator import generate_session
@@ -22,7 +22,11 @@ TURNS_BETWEEN = 6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("samples", "seed"), [(ChatSamples(), 11), (MessagesSamples(), 12)], ids=["chat", "messages"])
+@pytest.mark.parametrize(
+    ("samples", "seed"),
+    [(ChatSamples(), 11), (MessagesSamples(), 12), (GeminiSamples(), 13)],
+    ids=["chat", "messages", "gemini"],
+)
 async def test_forty_demands_outlive_twenty_compactions(samples: DialectSamples, seed: int, tmp_path: Path) -> None:
     """The last window has every demand, and no withdrawn value after its correction."""
     session = generate_session(seed=seed, turns=TURNS, demands=40)

@@ -74,6 +74,9 @@ def _read_part(part: dict[str, object]) -> Picture | None:
         url = url.get("url")
     if isinstance(url, str):
         return _read_address(url)
+    for name in ("inlineData", "inline_data", "fileData", "file_data"):
+        if isinstance(file := part.get(name), dict):
+            return _read_file(file)
     source = part.get("source") if part.get("type") == "image" else None
     if not isinstance(source, dict):
         return None
@@ -81,6 +84,18 @@ def _read_part(part: dict[str, object]) -> Picture | None:
     if isinstance(payload, str):
         return _read_inline(media if isinstance(media, str) else "image", payload)
     return _read_address(address) if isinstance(address, str) else None
+
+
+def _read_file(file: dict[str, object]) -> Picture | None:
+    """Return the picture in a file as Gemini writes it, with either spelling of its fields; None for a file of another kind."""
+    media, payload = str(file.get("mimeType", file.get("mime_type"))), file.get("data")
+    if not media.startswith("image/"):
+        return None
+    return (
+        _read_inline(media, payload)
+        if isinstance(payload, str)
+        else _read_address(str(file.get("fileUri", file.get("file_uri"))))
+    )
 
 
 def _read_address(url: str) -> Picture:
