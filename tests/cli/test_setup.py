@@ -50,8 +50,7 @@ SETTINGS = {
     "pi": (
         ".pi/agent/models.json",
         '{"providers": {}}\n',
-        '{"providers": {\n  "openai": {\n    "baseUrl": "http://127.0.0.1:4621/v1"\n  },\n'
-        '  "anthropic": {\n    "baseUrl": "http://127.0.0.1:4621"\n  }\n}}\n',
+        '{"providers": {"openai": {"baseUrl": "http://127.0.0.1:4621/v1"}, "anthropic": {"baseUrl": "http://127.0.0.1:4621"}}}\n',
     ),
     "qwen": (
         ".qwen/settings.json",
@@ -181,9 +180,9 @@ def test_gateway_and_hooks_of_one_file_go_one_by_one(cli: Cli, home: Path) -> No
     ("client", "text", "says"),
     [
         ("codex", 'a = 1\nmodel = "x\n', "line 2: this is not valid TOML"),
-        ("claude", '{\n  "env": {"A": "1"\n', "line 3: a comma or } is missing"),
+        ("claude", '{\n  "env": {"A": "1"\n', "line 3: this is not valid JSON (Expecting ',' delimiter)"),
         ("claude", '{"env": []}', "env is not an object"),
-        ("codex", 'model_providers = {a = {name = "a"}}\n', "model_providers.threadkeep cannot be set here by changing one line"),
+        ("codex", 'model_providers = {a = {name = "a"}}\n', "model_providers.threadkeep cannot be set here by an edit in place"),
         ("codex", 'a = """\n[x]\n"""\nmodel_provider = "a"\n', 'write it yourself: model_provider = "threadkeep"'),
         ("codex", '[model_providers.threadkeep]\nbase_url = "http://x"\n', "[model_providers.threadkeep] is there already"),
         ("aider", "{model: sonnet}\n", "line 1: setup understands plain `key: value` lines only"),

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadkeep.adapters.client_settings.clients import CLIENTS, Client, Plan, Surroundings, Way, has_chatgpt_login, plan_hooks
-from threadkeep.adapters.client_settings.settings_file import Add, Change, hide_secrets
+from threadkeep.adapters.client_settings.settings_file import Change, hide_secrets
+from threadkeep.adapters.client_settings.text_edits import Add
 from threadkeep.cli.context import find_own_program, read_config
 from threadkeep.cli.formats import clean
 from threadkeep.cli.output import open_screen, print_json
@@ -189,11 +190,9 @@ def _list_remarks(task: _Task, around: Surroundings, config: Config) -> list[str
         remarks.append(f"{task.client.title} ({task.client.command}) was not found on PATH.")
     if task.way == "hooks":
         return remarks
-    for name, old in task.change.replaced:
-        remarks.append(
-            f"{name} was {hide_secrets(old.strip())} before. The gateway asks {config.openai_upstream} and "
-            f"{config.anthropic_upstream}; other providers need --openai-upstream or --anthropic-upstream."
-        )
+    asked = f"The gateway asks {config.openai_upstream} and {config.anthropic_upstream}; other providers need "
+    asked += "--openai-upstream or --anthropic-upstream."
+    remarks += [f"This replaces {hide_secrets(old)}. {asked}" for old in task.change.replaced]
     if config.keys_file and "/k/" not in around.url:
         remarks.append("This gateway asks for keys: run setup with --url http://HOST:PORT/k/KEY.")
     if not is_answering(around.url):

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from threadkeep.adapters.client_settings.json_text import parse
+from threadkeep.adapters.client_settings.text_edits import read_settings
 from threadkeep.errors import BadInput, CannotLaunch
 from threadkeep.launch.plan import ANTHROPIC_URL, FOLDER, OPENAI_URL, Place, Plan
 
@@ -328,7 +328,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
 
 
 def _parse_json(text: str) -> Mapping[str, Any]:
-    return _find_table(parse(text, comments=True).value)
+    return _find_table(read_settings(text, "jsonc"))
 
 
 def _find_table(settings: object, *names: str) -> Mapping[str, Any]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from threadkeep.adapters.client_settings.settings_file import Add, Form, Put, SettingsFile
+from threadkeep.adapters.client_settings.settings_file import SettingsFile
+from threadkeep.adapters.client_settings.text_edits import Add, Form, Put
 from threadkeep.transfer.formats import Format
 
 Way = Literal["gateway", "hooks"]
@@ -253,7 +254,7 @@ def _find_cline_folder(around: Surroundings) -> Path:
 def _plan_cline(around: Surroundings) -> Plan:
     file = around.file(_find_cline_folder(around) / "data" / "settings" / "providers.json", "json")
     settings = file.read()
-    providers = settings.get("providers") if isinstance(settings, dict) else None
+    providers = settings.get("providers")
     names = [name for name in ("anthropic", "openai-native") if isinstance(providers, dict) and name in providers]
     missing = (
         f"{file.path} has no provider that a gateway can serve; "
