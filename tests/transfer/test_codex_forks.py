@@ -117,31 +117,17 @@ async def test_a_parent_that_is_not_here_is_said(tk: Threadkeep, tmp_path: Path)
     assert await window(tk, FORK) == spoken(3)
 
 
-async def test_rollouts_that_begin_in_each_other_stand_by_themselves(tk: Threadkeep, tmp_path: Path) -> None:
-    """Neither comes before the other: each is a thread of its own lines, and both say so, whichever is imported first."""
+async def test_rollouts_that_begin_in_each_other_break_nothing(tk: Threadkeep, tmp_path: Path) -> None:
+    """Codex writes no such rollouts; every line is kept, and it is said that the circle was not followed."""
     one = put(rollout(tmp_path, THREAD), *numbered([based(THREAD, FORK, 8), *turn(1)]))
     other = put(rollout(tmp_path, FORK), *numbered([based(FORK, THREAD, 8), *turn(2)]))
-    async with Threadkeep(Config(store="memory:")) as turned:
-        await bring_in(turned, other, one)
-        for store in (tk, turned):
-            report = await bring_in(store, tmp_path)
-            text = "it begins in rollout {}, which begins in this one; its own lines are all there is"
-            assert [(problem.source, problem.text) for problem in report.problems] == [
-                (str(one), text.format(FORK)),
-                (str(other), text.format(THREAD)),
-            ]
-            assert (await window(store, THREAD), await window(store, FORK)) == (spoken(1), spoken(2))
-            assert [thread.added for thread in (await bring_in(store, tmp_path)).threads] == [0, 0]
-            assert (await store.verify()).ok
-
-
-async def test_a_rollout_that_begins_in_a_circle_has_what_it_names_of_it(tk: Threadkeep, tmp_path: Path) -> None:
-    """Only those on the circle stand by themselves."""
-    put(rollout(tmp_path, THREAD), *numbered([based(THREAD, FORK, 8), *turn(1)]))
-    put(rollout(tmp_path, FORK), *numbered([based(FORK, THREAD, 8), *turn(2)]))
-    put(rollout(tmp_path, THIRD), *numbered([based(THIRD, FORK, 8), *turn(3)], start=8))
-    await bring_in(tk, tmp_path)
-    assert await window(tk, THIRD) == [*spoken(2), *spoken(3)]
+    for files in ((one, other), (other, one)):
+        report = await bring_in(tk, *files)
+        assert {problem.text.partition(", ")[2] for problem in report.problems} == {
+            "too far back or in a circle; its own lines are here"
+        }
+    said = [await window(tk, row.id) for row in await tk.threads()]
+    assert all(any(spoken(number)[0] in items for items in said) for number in (1, 2))
     assert (await tk.verify()).ok
 
 
@@ -184,7 +170,7 @@ async def test_a_chain_of_any_length_breaks_nothing(tk: Threadkeep, tmp_path: Pa
     for number, (before, name) in enumerate(pairwise(names), start=1):
         put(rollout(tmp_path, name), *numbered([based(name, before, 8 * number), *turn(2)], start=8 * number))
     report = await bring_in(tk, rollout(tmp_path, names[-1]))
-    text = f"it begins in rollout {names[1]}, too many rollouts back to be followed"
+    text = f"it begins in rollout {names[1]}, too far back or in a circle; its own lines are here"
     assert [problem.text for problem in report.problems] == [text]
     assert len(await window(tk, names[-1])) == len(spoken(2)) * (MOST_BASES + 1)
     assert (await tk.verify(await tk.find(names[-1]))).ok

@@ -57,7 +57,7 @@ async def read_back(tmp_path: Path, content: bytes) -> list[Json]:
 
 async def test_a_rollout_goes_out_as_it_came_in(tk: Threadkeep, tmp_path: Path) -> None:
     """Every line again, but for the session's own identity and what no longer counts."""
-    lines = [meta(), WORLD, *turn(1), *turn(2), event("thread_rolled_back", num_turns=1), item(answer("x"), metadata={"a": 1})]
+    lines = [meta(), WORLD, *turn(1), *turn(2), event("thread_rolled_back", num_turns=1), item(answer("x"))]
     await bring_in(tk, put(tmp_path / "a.jsonl", *lines))
     out = await rollout(tk, THREAD)
     assert out[1:] == [WORLD, *turn(1), event("task_started", turn_id="turn-2"), lines[-1]]
@@ -74,12 +74,11 @@ async def test_a_rollout_goes_out_as_it_came_in(tk: Threadkeep, tmp_path: Path) 
 
 
 async def test_a_compaction_goes_out_where_its_cut_is(tk: Threadkeep, tmp_path: Path) -> None:
-    """A checkpoint of Codex's own keeps what its line said, and replaces the same history."""
-    fields = {"message": "s", "window_number": 4, "window_id": "w", "replacement_history_metadata": [None]}
-    compacted = line("compacted", {**fields, "replacement_history": [user("s")]})
+    """A checkpoint of Codex's own replaces the same history."""
+    compacted = line("compacted", {"message": "s", "window_number": 4, "replacement_history": [user("s")]})
     await bring_in(tk, put(tmp_path / "a.jsonl", meta(), *turn(1), compacted, *turn(2)))
     out = await rollout(tk, THREAD)
-    kept = line("compacted", {"message": "s", "window_number": 4, "replacement_history": [user("s")]})
+    kept = line("compacted", {"message": "", "replacement_history": [user("s")]})
     assert out[1:] == [*turn(1), kept, *turn(2)]
     assert await read_back(tmp_path, await exported(tk, THREAD, ExportFormat.CODEX)) == [user("s"), *spoken(2)]
 

@@ -1,8 +1,8 @@
 """Reads and writes Codex rollouts.
 
-Reading takes every version: enveloped or bare, legacy or paginated, whole or damaged. What Codex would send again is an item;
+Reading takes legacy and paginated rollouts, whole or damaged. What Codex would send again is an item;
 compactions and rollbacks become steps; every other line is kept as a note with its exact bytes. Writing makes a legacy rollout
-that the real CLI resumes, with the original lines where the thread was imported. A compaction is written where its cut is.
+that the real CLI resumes, with the notes of an imported thread as they were. A compaction is written where its cut is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from threadkeep.transfer.rows import (
     make_thread_name,
     parse_row,
 )
-from threadkeep.transfer.steps import Base, Compacted, Lane, Note, PutItem, Step, Summarised, TakeBack, Trouble
+from threadkeep.transfer.steps import Base, Compacted, Lane, Note, PutItem, Step, TakeBack, Trouble
 
 ISSUER = "codex"
 DIALECT = RESPONSES.name
@@ -47,20 +47,8 @@ KNOWN = frozenset(
         "token_usage_record",
     }
 )
-BARE_ITEMS = frozenset(
-    {
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "local_shell_call",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "web_search_call",
-    }
-)
 MOST_TURNS = 1_000_000
-_salvaged_id = re.compile(rb'"id"\s*:\s*"([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})"')
+NO_SUMMARY = "(no summary available)"
 
 
 class CodexReader:
@@ -68,56 +56,31 @@ class CodexReader:
 
     def __init__(self) -> None:
         self._begun = False
-        self._bare = False
 
     def feed(self, line: bytes) -> list[Step]:
         if not line.strip():
             return []
         row = parse_row(line)
-        opening = self._read_opening(line, row)
-        if opening is not None:
-            return opening
-        if row is None:
-            return [Trouble(text="not a JSON object"), Note(body=line)]
-        if "payload" not in row:
-            return self._read_bare_line(line, row)
-        return _read_envelope(line, row)
+        begun, self._begun = self._begun, True
+        if begun:
+            return _read_line(line, row)
+        # The first line names the thread.
+        meta = parse_row(row.get("payload", b"null")) if row is not None and get_text(row, "type") == "session_meta" else None
+        if row is not None and meta is not None and get_text(meta, "id"):
+            return [_make_lane(line, meta, at=get_time_ms(row))]
+        lane = Lane(thread_id=make_thread_name("", prefix="codex", content=line), dialect=DIALECT)
+        return [lane, Trouble(text="it does not begin with a session_meta that names its thread"), *_read_line(line, row)]
 
     def finish(self) -> list[Step]:
         return []
 
-    def _read_opening(self, line: bytes, row: Row | None) -> list[Step] | None:
-        """Return the steps of the first line, which should name the thread; None for any later line."""
-        if self._begun:
-            return None
-        self._begun = True
-        if row is not None and get_text(row, "type") == "session_meta":
-            meta = parse_row(row.get("payload", b"null"))
-            if meta is not None and get_text(meta, "id"):
-                return [_make_lane(line, meta, at=get_time_ms(row))]
-        if row is not None and "payload" not in row and "instructions" in row and get_text(row, "id"):
-            self._bare = True
-            return [_make_lane(line, row, at=get_time_ms(row))]
-        found = _salvaged_id.search(line) if row is None else None
-        name = make_thread_name(found[1].decode() if found else "", prefix="codex", content=line)
-        steps: list[Step] = [Lane(thread_id=name, dialect=DIALECT)]
-        if row is None:
-            return [*steps, Trouble(text="the session_meta is damaged"), Note(body=line)]
-        steps.append(Trouble(text="it does not begin with a session_meta that names its thread"))
-        return [*steps, *(self._read_bare_line(line, row) if "payload" not in row else _read_envelope(line, row))]
 
-    def _read_bare_line(self, line: bytes, row: Row) -> list[Step]:
-        """Return the steps of a line without an envelope, as in the oldest rollouts."""
-        if get_text(row, "type") in BARE_ITEMS and ("call_id" in row or "content" in row or "summary" in row):
-            return [_make_item_step(line, row, at=get_time_ms(row))]
-        known = self._bare and "record_type" in row
-        return [*(() if known else (Trouble(text="no line of a rollout"),)), Note(body=line, at_ms=get_time_ms(row))]
-
-
-def find_base(line: bytes) -> Base | None:
-    """Return the base of a rollout by its first line; None if it has none."""
-    first = CodexReader().feed(line)
-    return first[0].base if first and isinstance(first[0], Lane) else None
+def _read_line(line: bytes, row: Row | None) -> list[Step]:
+    if row is None:
+        return [Trouble(text="not a JSON object"), Note(body=line)]
+    if "payload" not in row:
+        return [Trouble(text="no line of a rollout"), Note(body=line, at_ms=get_time_ms(row))]
+    return _read_envelope(line, row)
 
 
 def _make_lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
@@ -182,7 +145,9 @@ def _make_item_step(raw: bytes, fields: Row, *, at: int | None) -> PutItem:
 def _read_compacted(row: Row, payload: Row, whole: Note) -> list[Step]:
     spans = split_list(payload.get("replacement_history", b"null"))
     if spans is None:
-        return [whole, Summarised(text=get_text(payload, "message"), issuer=ISSUER, at_ms=whole.at_ms)]
+        # Older rollouts do not repeat what Codex keeps beside the summary.
+        summary = RESPONSES.make_user_message(get_text(payload, "message") or NO_SUMMARY)
+        return [whole, Compacted(layout=(summary,), issuer=ISSUER, after_said=True, at_ms=whole.at_ms)]
     steps: list[Step] = []
     layout: list[Item | str] = []
     for span in spans:
@@ -232,7 +197,6 @@ OWN = frozenset(
         "thread_source",
     }
 )
-WINDOW_IDS = ("window_id", "first_window_id", "previous_window_id")
 NOT_SAID_AGAIN = frozenset({"session_meta", "compacted"})
 _cwd = re.compile(r"<cwd>([^<]{1,1000})</cwd>")
 
@@ -282,18 +246,13 @@ def write_meta(session: RolloutSession) -> bytes:
     return write_line("session_meta", join_object(payload), at_ms=session.at_ms)
 
 
-def write_item(item: Item, *, at_ms: int, envelope: Row | None = None) -> bytes:
-    """Return an item as a line; `envelope` has the other fields of its imported line."""
-    more = {name: span for name, span in (envelope or {}).items() if name not in ("timestamp", "ordinal", "type")}
-    return write_line("response_item", item.raw, at_ms=at_ms, more=more)
+def write_item(item: Item, *, at_ms: int) -> bytes:
+    return write_line("response_item", item.raw, at_ms=at_ms)
 
 
-def write_compacted(layout: Iterable[Item], *, text: str, at_ms: int, said: Row | None = None) -> bytes:
-    """Return a compaction as a line; `said` is the payload of its imported line."""
-    kept = {name: span for name, span in (said or {}).items() if name not in WINDOW_IDS}
-    payload = {"message": encode_value(text), **kept, "replacement_history": join_list(item.raw for item in layout)}
-    # Codex refuses the line unless there is one entry per item, and these are about the original items.
-    payload.pop("replacement_history_metadata", None)
+def write_compacted(layout: Iterable[Item], *, text: str, at_ms: int) -> bytes:
+    """Return a compaction as a line."""
+    payload = {"message": encode_value(text), "replacement_history": join_list(item.raw for item in layout)}
     return write_line("compacted", join_object(payload), at_ms=at_ms)
 
 
@@ -321,8 +280,8 @@ def write_event(view: View, *, at_ms: int) -> bytes | None:
     return write_line("event_msg", encode_value(shown), at_ms=at_ms) if shown else None
 
 
-def write_line(kind: str, payload: bytes, *, at_ms: int, more: Row | None = None) -> bytes:
-    fields = {"timestamp": encode_value(format_time(at_ms)), "type": encode_value(kind), "payload": payload, **(more or {})}
+def write_line(kind: str, payload: bytes, *, at_ms: int) -> bytes:
+    fields = {"timestamp": encode_value(format_time(at_ms)), "type": encode_value(kind), "payload": payload}
     return join_lines(join_object(fields))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -149,20 +149,35 @@ async def load_codex_session(backend: Backend, thread: Thread) -> RolloutSession
 async def _export_codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
     session = await load_codex_session(backend, thread)
     yield write_meta(session)
-    writer = _RolloutWriter(backend.store, thread.dialect, events=session.meta is None)
     path = await load_live_path(backend.store, thread.id, whole=True)
     pending = await _find_cuts(backend.store, path, newest=(await load_live_path(backend.store, thread.id)).checkpoint)
     async for record in _read_records(backend.store, path):
         while pending and record.ordinal >= pending[0].cut:
-            for line in await writer.write_cut(pending.pop(0)):
-                yield line
-        for line in writer.take(record):
+            yield await _write_cut(backend.store, thread.dialect, pending.pop(0))
+        for line in _write_record(record, thread.dialect, events=session.meta is None):
             yield line
     for cut in pending:
-        for line in await writer.write_cut(cut):
-            yield line
-    for line in writer.flush():
-        yield line
+        yield await _write_cut(backend.store, thread.dialect, cut)
+
+
+def _write_record(record: Record, dialect: Dialect, *, events: bool) -> Iterator[bytes]:
+    """Yield the lines of an item or a note; `events` adds what Codex shows people for a message."""
+    if record.erased:
+        return
+    if record.kind is RecordKind.ITEM:
+        yield write_item(Item(record.body), at_ms=record.at_ms)
+        event = write_event(dialect.view(Item(record.body)), at_ms=record.at_ms) if events else None
+    else:
+        event = write_note(record.body) if record.kind is RecordKind.NOTE and record.chain is None else None
+    if event:
+        yield event
+
+
+async def _write_cut(store: ThreadStore, dialect: Dialect, cut: _Cut) -> bytes:
+    # Without spans, the history is the checkpoint's layout.
+    placed = await load_history(store, LivePath(spans=(), checkpoint=cut.record, whole=False))
+    text = next((dialect.view(entry.item).text for entry in placed.entries if entry.kind is EntryKind.STATE), "")
+    return write_compacted(placed.items, text=text, at_ms=cut.record.at_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,54 +202,6 @@ async def _find_cuts(store: ThreadStore, path: LivePath, *, newest: Record | Non
         if not found or record.target <= found[-1].cut:
             found.append(_Cut(record=record, cut=record.target))
     return found[::-1]
-
-
-class _RolloutWriter:
-    """Turns records into lines. An item waits for the note with the other fields of its imported line."""
-
-    def __init__(self, store: ThreadStore, dialect: Dialect, *, events: bool) -> None:
-        self._store = store
-        self._dialect = dialect
-        self._events = events
-        self._waiting: Record | None = None
-        self._said: Row | None = None
-
-    def take(self, record: Record) -> list[bytes]:
-        if record.erased:
-            return []
-        if record.kind is RecordKind.ITEM:
-            lines = self.flush()
-            self._waiting = record
-            return lines
-        if record.kind is not RecordKind.NOTE or record.chain is not None:
-            return []
-        row = parse_row(record.body)
-        if row is not None and get_text(row, "type") == "response_item" and "payload" not in row:
-            return self.flush(envelope=row)
-        if row is not None and get_text(row, "type") == "compacted":
-            self._said = parse_row(row.get("payload", b"null"))
-            return self.flush()
-        line = write_note(record.body)
-        return [*self.flush(), *([line] if line else [])]
-
-    def flush(self, *, envelope: Row | None = None) -> list[bytes]:
-        """Return the lines of the waiting item, with the event for people if the thread was not imported."""
-        record, self._waiting = self._waiting, None
-        if record is None:
-            return []
-        item = Item(record.body)
-        lines = [write_item(item, at_ms=record.at_ms, envelope=envelope)]
-        event = write_event(self._dialect.view(item), at_ms=record.at_ms) if self._events else None
-        return [*lines, *([event] if event else [])]
-
-    async def write_cut(self, cut: _Cut) -> list[bytes]:
-        # Without spans, the history is the checkpoint's layout.
-        placed = await load_history(self._store, LivePath(spans=(), checkpoint=cut.record, whole=False))
-        text = next((self._dialect.view(entry.item).text for entry in placed.entries if entry.kind is EntryKind.STATE), "")
-        # An imported compaction's line was right before it.
-        said, self._said = (self._said if cut.cut == cut.record.ordinal else None), None
-        line = write_compacted(placed.items, text=text, at_ms=cut.record.at_ms, said=said)
-        return [*self.flush(), line]
 
 
 async def _read_records(store: ThreadStore, path: LivePath) -> AsyncIterator[Record]:

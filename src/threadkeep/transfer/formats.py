@@ -191,8 +191,6 @@ def _detect_client(row: Row) -> Format | None:
         return Format.CODEX
     if kind == "session" and "timestamp" in row and "id" in row:
         return Format.PI
-    if "instructions" in row and "timestamp" in row and "id" in row and not kind:
-        return Format.CODEX
     if is_gemini_cli(row):
         return Format.GEMINI_CLI
     if "uuid" in row and ("sessionId" in row or "parentUuid" in row):

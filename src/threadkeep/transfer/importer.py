@@ -8,13 +8,11 @@ import stat
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.errors import OrdinalConflict, ThreadExists, UnknownFormat, UnreadableTranscript
-from threadkeep.transfer.codex_reader import find_base
 from threadkeep.transfer.files import Line, is_packed, read_lines
 from threadkeep.transfer.formats import ENDINGS, Format, Source, choose_source
 from threadkeep.transfer.rows import get_number, parse_row
@@ -193,13 +191,10 @@ class FileImport:
         if path is None:
             self._add_problem(f"it begins in rollout {base.rollout_id}, which is not here; import both to have all of it")
             return None
-        if await asyncio.to_thread(self._is_circular, path):
-            self._add_problem(f"it begins in rollout {base.rollout_id}, which begins in this one; its own lines are all there is")
-            return None
-        if len(self._within) >= MOST_BASES:
-            self._add_problem(f"it begins in rollout {base.rollout_id}, too many rollouts back to be followed")
-            return None
         chain = (*self._within, self.path)
+        if path in chain or len(chain) > MOST_BASES:
+            self._add_problem(f"it begins in rollout {base.rollout_id}, too far back or in a circle; its own lines are here")
+            return None
         parent = FileImport(self._backend, path, form=Format.CODEX, locate=self._locate, growing=self._growing, within=chain)
         try:
             await parent.run(before_ordinal=base.end_ordinal)
@@ -209,21 +204,6 @@ class FileImport:
         finally:
             self._problems += parent.take_problems()
         return parent._current
-
-    def _is_circular(self, path: Path) -> bool:
-        """Whether the rollout in `path` has this one among its bases. The answer does not depend on the import order."""
-        own, seen = self.path.resolve(), set[Path]()
-        current: Path | None = path
-        while current is not None and (resolved := current.resolve()) not in seen and len(seen) <= MOST_BASES:
-            if resolved == own:
-                return True
-            seen.add(resolved)
-            try:
-                base = _find_base_in(resolved, read_signature(resolved))
-            except UnreadableTranscript:
-                return False
-            current = self._locate(base.rollout_id, current) if base is not None else None
-        return False
 
     def _add_problem(self, text: str | None) -> None:
         if text is not None:
@@ -263,17 +243,6 @@ def read_signature(path: Path) -> Signature:
     if not stat.S_ISREG(known.st_mode):
         raise UnreadableTranscript(str(path), "it is no regular file; save what it holds as a file, and import that")
     return known.st_ino, known.st_size, known.st_mtime_ns
-
-
-# Cached: every rollout of a chain asks for all of its bases.
-@lru_cache(maxsize=1_024)
-def _find_base_in(path: Path, _: Signature) -> Base | None:
-    """Return the base of the rollout in a file, by its first line."""
-    try:
-        first = next((line.raw for line in read_lines(path) if line.raw is None or line.raw.strip()), None)
-    except UnreadableTranscript:
-        return None
-    return find_base(first) if first is not None else None
 
 
 def _stop_before(lines: Iterator[Line], ordinal: int) -> Iterator[Line]:

@@ -80,21 +80,14 @@ class GoTo:
 class Compacted:
     """A compaction by the client: `layout` replaces everything before it, or before the step named `cut`.
 
-    A position is an item as the client wrote it, or the key of an earlier one.
+    A position is an item as the client wrote it, or the key of an earlier one. With `after_said`, people's newest messages stand
+    before the layout.
     """
 
     layout: tuple[Item | str, ...]
     issuer: str
     cut: str | None = None
-    at_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summarised:
-    """An old compaction: people's newest messages, which its line does not repeat, then the summary `text`."""
-
-    text: str
-    issuer: str
+    after_said: bool = False
     at_ms: int | None = None
 
 
@@ -110,7 +103,7 @@ class Trouble:
     text: str
 
 
-Step = Lane | PutItem | Note | TakeBack | GoTo | Compacted | Summarised | Titled | Trouble
+Step = Lane | PutItem | Note | TakeBack | GoTo | Compacted | Titled | Trouble
 
 
 class LineReader(Protocol):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,67 +15,28 @@ from threadkeep.compaction.audit import AuditReport
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.dialects import Dialect, find_dialect
-from threadkeep.dialects.raw_json import read_object, split_object
+from threadkeep.dialects.raw_json import split_object
 from threadkeep.items import Item, ItemKind, View, digest_body, link_chain, seed_chain
-from threadkeep.store import NewRecord, RecordKind, Span, ThreadStore
+from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import (
     Checkpoint,
-    EntryKind,
     KeepEntry,
     LayoutEntry,
     LiteralEntry,
-    LivePath,
     Pointer,
     RollbackBody,
     TurnBody,
     encode_body,
 )
 from threadkeep.threads.item_records import PREVIEW_CHARS
-from threadkeep.threads.reader import load_checkpoint, load_history, load_live_path, load_metadata
+from threadkeep.threads.reader import load_metadata
 from threadkeep.threads.writer import make_arrival, update_metadata
 from threadkeep.tokens import estimate_item
 from threadkeep.transfer.record_matcher import Make, Origin, RecordMatcher, RecordPlace
-from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Summarised, TakeBack, Titled, Trouble
+from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, TakeBack, Titled, Trouble
 
-BUDGET_TOKENS = 20_000
-TOKEN_BYTES = 4
-NO_SUMMARY = "(no summary available)"
-
-
-@dataclass(slots=True)
-class Selection:
-    """Selects messages within a token budget, newest first; `full` once no older one fits."""
-
-    left_tokens: int = BUDGET_TOKENS
-    full: bool = False
-
-    def take(self, text: str) -> str:
-        """Return the part of a message that is kept."""
-        raw = text.encode("utf-8", "replace")
-        tokens = -(-len(raw) // TOKEN_BYTES)
-        if tokens <= self.left_tokens:
-            self.left_tokens -= tokens
-            self.full = self.left_tokens == 0
-            return text
-        self.full = True
-        return shorten_middle(raw, tokens=self.left_tokens)
-
-
-def shorten_middle(raw: bytes, *, tokens: int) -> str:
-    """Return text without its middle, so that the rest fits."""
-    budget = tokens * TOKEN_BYTES
-    left_out = -(-(len(raw) - budget) // TOKEN_BYTES)
-    head = raw[: budget // 2].decode("utf-8", "ignore")
-    tail = raw[len(raw) - (budget - budget // 2) :].decode("utf-8", "ignore") if budget else ""
-    return f"{head}…{left_out} tokens truncated…{tail}"
-
-
-def make_message(text: str) -> dict[str, Any]:
-    """Return a message as Codex writes it into a compacted history."""
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
-
-
-PAGE = 64
+# How much of what people said Codex keeps beside a summary.
+SAID_TOKENS = 20_000
 
 
 class Placed(NamedTuple):
@@ -83,70 +44,6 @@ class Placed(NamedTuple):
 
     entry: LayoutEntry
     tokens: int
-
-
-class _Found(NamedTuple):
-    item: Item
-    source: Pointer | None
-    depth: int | None
-    tokens: int
-
-
-async def select_messages(store: ThreadStore, thread_id: str, *, dialect: Dialect, stop: int) -> list[Placed]:
-    """Return people's newest messages on the path before `stop`, as Codex' compaction keeps them, oldest first."""
-    path = await load_live_path(store, thread_id, stop=stop)
-    selection = Selection()
-    kept: list[Placed] = []
-    async for found in _read_newest_first(store, path):
-        view = dialect.view(found.item)
-        if selection.full:
-            break
-        if view.by_person and view.kind is ItemKind.MESSAGE:
-            kept.append(_place_message(found, selection, dialect))
-    return kept[::-1]
-
-
-def _place_message(found: _Found, selection: Selection, dialect: Dialect) -> Placed:
-    texts = _list_texts(found.item)
-    whole = "".join(texts)
-    text = selection.take(whole)
-    source = found.source
-    if text == whole and len(texts) == 1 and source is not None:
-        return Placed(KeepEntry(thread=source.thread_id, ordinal=source.ordinal, depth=found.depth), found.tokens)
-    raw = dialect.parse(make_message(text)).raw
-    place = (source.thread_id, source.ordinal) if source else (None, None)
-    return Placed(LiteralEntry(item=msgspec.Raw(raw), issuer="codex", thread=place[0], ordinal=place[1]), estimate_item(raw))
-
-
-def _list_texts(item: Item) -> list[str]:
-    """Return the texts of a message; a part without text counts as an empty one."""
-    content = (read_object(item.raw) or {}).get("content")
-    if isinstance(content, str):
-        return [content]
-    parts = content if isinstance(content, list) else []
-    return [str(part.get("text") or "") if isinstance(part, dict) else "" for part in parts]
-
-
-async def _read_newest_first(store: ThreadStore, path: LivePath) -> AsyncIterator[_Found]:
-    checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
-    cut = checkpoint.cut if checkpoint else 0
-    for span in path.spans:
-        stop = span.stop
-        while page := await store.read(
-            Span(thread_id=span.thread_id, start=max(span.start, cut), stop=stop),
-            kinds={RecordKind.ITEM},
-            newest_first=True,
-            limit=PAGE,
-        ):
-            for record in page:
-                yield _Found(Item(record.body), Pointer(record.thread_id, record.ordinal), record.depth, record.tokens)
-            stop = page[-1].ordinal
-    if checkpoint is None:
-        return
-    for entry in reversed((await load_history(store, path)).entries):
-        if not entry.after_cut and entry.kind not in (EntryKind.STATE, EntryKind.START):
-            keeps = entry.kind is EntryKind.KEEP
-            yield _Found(entry.item, entry.source if keeps else None, entry.depth, entry.tokens)
 
 
 STRATEGY = "imported"
@@ -209,6 +106,14 @@ class Place:
     checkpoint: int | None = None
     turns: int = 0
     turn_start: Place | None = None
+    said: Said | None = None
+
+
+class Said(NamedTuple):
+    """A person's message on a path, and the one before it."""
+
+    item: RecordedItem
+    before: Said | None
 
 
 # How many items are remembered, to be referenced by compactions; older ones are repeated there.
@@ -337,8 +242,6 @@ class ThreadBuilder:
                 return await self._go_to(step)
             case Compacted():
                 return await self._add_compaction(step)
-            case Summarised():
-                await self._add_summary(step)
             case Titled():
                 self._title = step.title
             case Trouble():
@@ -409,6 +312,8 @@ class ThreadBuilder:
         self._mark_turn(view, before=before, opens=opens, first=put.ordinal if begun is None else begun.ordinal)
         recorded = RecordedItem(put.thread_id, put.ordinal, depth, arrived.tokens)
         self._landed.remember(step.item, view, recorded)
+        if spoken:
+            self._place = replace(self._place, said=Said(recorded, before.said))
         self._name(step.key, before, recorded)
 
     async def _add_turn(self, view: View, *, at_ms: int | None) -> RecordPlace | None:
@@ -466,16 +371,22 @@ class ThreadBuilder:
             trouble = f"a compaction keeps what follows {step.cut[:40]!r}, which is not in this file"
         elif any(node is None or node.item is None for node in named):
             trouble = "a compaction keeps a message that is not in this file"
-        layout = [placed for each in step.layout if (placed := self._place_position(each, issuer=step.issuer)) is not None]
+        layout = self._list_said() if step.after_said else []
+        layout += [placed for each in step.layout if (placed := self._place_position(each, issuer=step.issuer)) is not None]
         await self._add_checkpoint(layout, cut=found.before if found else None, at_ms=step.at_ms)
         return trouble
 
-    async def _add_summary(self, step: Summarised) -> None:
-        reached = await self._track.find_position()
-        said = await select_messages(self._backend.store, reached.thread_id, dialect=self.dialect, stop=reached.ordinal)
-        summary = self._redact(self.dialect.parse(make_message(step.text or NO_SUMMARY)).raw)
-        last = LiteralEntry(item=msgspec.Raw(summary), issuer=step.issuer)
-        await self._add_checkpoint([*said, Placed(last, estimate_item(summary))], cut=None, at_ms=step.at_ms)
+    def _list_said(self) -> list[Placed]:
+        """Return people's newest messages on the path, oldest first."""
+        kept: list[Placed] = []
+        said, left = self._place.said, SAID_TOKENS
+        while said is not None:
+            left -= said.item.tokens
+            if left < 0:
+                break
+            kept.append(said.item.kept)
+            said = said.before
+        return kept[::-1]
 
     async def _add_checkpoint(self, layout: Sequence[Placed], *, cut: Place | None, at_ms: int | None) -> None:
         here = self._place
