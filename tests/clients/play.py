@@ -14,7 +14,7 @@ from tests.doubles.script import Received, Reply, call, say
 from tests.drivers.gateway_process import gateway_process
 
 from threadkeep import Config, Threadkeep
-from threadkeep.client.threadkeep import ThreadSummary, Verdict
+from threadkeep.client import ThreadSummary, Verdict
 
 DEMANDS = "Never touch vendor/. Staging listens on 7443. Begin with the readme."
 LONG_ASK = "Read the log first. " + "The build log follows for reference. " * 500

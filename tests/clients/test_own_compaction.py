@@ -17,7 +17,7 @@ from tests.drivers.gateway_process import gateway_process
 from tests.drivers.npm import CODEX_0_150, CODEX_0_166, NpmClient
 
 from threadkeep import Config, Threadkeep
-from threadkeep.client.threadkeep import ThreadSummary
+from threadkeep.client import ThreadSummary
 
 pytestmark = [
     pytest.mark.anyio,

@@ -8,7 +8,7 @@ import pytest
 from tests.histories import turn, turns
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.cli.show_tree import show_tree
+from threadkeep.cli.show import show_tree
 
 pytestmark = pytest.mark.anyio
 

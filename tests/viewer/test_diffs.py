@@ -45,12 +45,12 @@ def test_every_fate_has_its_group_and_what_left_stands_first() -> None:
         ("anew", ["m7"]),
     ]
     (updated,) = next(group for group in groups if group.name == "updated").entries
-    assert updated.pieces == (
+    assert updated.pieces == [
         Piece(kind="same", text="Step "),
         Piece(kind="out", text="one"),
         Piece(kind="in", text="two"),
         Piece(kind="same", text="."),
-    )
+    ]
     assert updated.remarks == ("pinned since",)
 
 

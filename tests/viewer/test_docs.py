@@ -11,8 +11,7 @@ from tests.viewer.conftest import Serve, compaction_ordinals
 
 from threadkeep import Threadkeep
 from threadkeep.cli.parser import parse
-from threadkeep.viewer.compactions import open_compaction
-from threadkeep.viewer.losses import check_originals
+from threadkeep.viewer.compactions import check_originals, open_compaction
 
 PAGE = REPOSITORY / "docs" / "viewer.md"
 

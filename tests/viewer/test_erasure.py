@@ -9,8 +9,8 @@ from tests.viewer.conftest import Opened
 
 from threadkeep import Threadkeep
 from threadkeep.erasure.erase import erase, plan_erasure
+from threadkeep.threads.summary import measure_window
 from threadkeep.viewer.size_history import read_size_history
-from threadkeep.viewer.window_sizes import measure_window
 
 
 async def erased(tk: Threadkeep, name: str, *ordinals: int) -> None:

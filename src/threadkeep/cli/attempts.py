@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.formats import format_count
 from threadkeep.errors import DraftAttempt
 from threadkeep.threads import AttemptCost, sum_attempts
+from threadkeep.viewer.formats import format_count
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

@@ -6,9 +6,9 @@ import asyncio
 from argparse import Namespace
 
 from threadkeep.cli.context import open_existing_store
-from threadkeep.cli.formats import format_count
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.threads.branches import ForkPoint, fork_thread
+from threadkeep.viewer.formats import format_count
 
 
 def fork(args: Namespace) -> int:

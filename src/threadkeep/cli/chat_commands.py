@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from threadkeep.cli.chat_session import ChatSession
 from threadkeep.cli.compact import print_audit
-from threadkeep.cli.formats import clean_line, format_age
+from threadkeep.cli.formats import clean_line
 from threadkeep.cli.screen import Entry, Row
 from threadkeep.cli.state import show_state
 from threadkeep.errors import BadInput
 from threadkeep.threads import EntryKind
+from threadkeep.viewer.formats import format_age
 
 OFFERED_THREADS = 15
 ECHO_CHARS = 60
@@ -119,7 +120,7 @@ async def offer_threads(chat: ChatSession) -> bool:
     chat.offered = [thread.id for thread in threads]
     now_ms = time.time_ns() // 1_000_000
     rows: list[Row] = [
-        [(f"{number}", "cyan"), each.id, (format_age(each.updated_at_ms, now_ms=now_ms), "dim"), f"{each.turns:,}", each.title]
+        [(f"{number}", "cyan"), each.id, (format_age(each.updated_at_ms, now_ms), "dim"), f"{each.turns:,}", each.title]
         for number, each in enumerate(threads, start=1)
     ]
     if rows:

@@ -11,13 +11,13 @@ import msgspec
 
 from threadkeep.cli.attempts import print_attempts
 from threadkeep.cli.context import open_existing_store
-from threadkeep.cli.formats import format_count
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.state import describe_omissions, encode_comparison, print_comparison
 from threadkeep.client import CompactionReport
 from threadkeep.compaction import AuditReport, Finding, read_ledger
 from threadkeep.compaction.report import PlanPart, Range
 from threadkeep.threads import EntryKind, History
+from threadkeep.viewer.formats import format_count
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Entry, Row, Screen

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from threadkeep import __version__
 from threadkeep.cli.context import describe_store, hide_credentials, may_have_store, read_settings
-from threadkeep.cli.formats import format_count, format_size
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Config, Setting, Threadkeep, build_config
 from threadkeep.client.threadkeep import EVERY
@@ -25,6 +24,7 @@ from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.store.locations import is_file, parse_sqlite_path
 from threadkeep.store.sqlite.file import connect, read_migrations
 from threadkeep.tokens import Limits
+from threadkeep.viewer.formats import format_count, format_size
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Row

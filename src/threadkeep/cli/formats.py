@@ -1,4 +1,4 @@
-"""Text made safe to print, and figures as people read them.
+"""Text made safe to print.
 
 A tool's output may hold escape sequences that move the cursor, retitle the terminal or write to the clipboard, and characters
 that reorder a line so that it reads as something else. `clean` removes them and keeps the text around them.
@@ -21,8 +21,6 @@ _invisible = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u
 _unsafe_in_json = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
 )
-_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
-_SIZES = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def clean(text: str) -> str:
@@ -41,30 +39,6 @@ def clean_line(text: str, *, limit: int | None = None) -> str:
 def escape_json(raw: bytes) -> bytes:
     """Return the same JSON with every character a terminal would obey written as an escape."""
     return _unsafe_in_json.sub(lambda match: b"\\u%04x" % ord(match[0].decode("utf-8")), raw)
-
-
-def format_count(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: `1 record`, `2,300 records`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def format_share(part: int, whole: int) -> str:
-    """Return `part` as a percentage of `whole`."""
-    return f"{round(100 * part / whole) if whole else 0} %"
-
-
-def format_size(number: int) -> str:
-    """Return a number of bytes with a unit that fits it."""
-    value, unit = float(number), 0
-    while value >= 1000 and unit < len(_SIZES) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.0f} {_SIZES[unit]}" if unit == 0 or value >= 100 else f"{value:.1f} {_SIZES[unit]}"
-
-
-def format_age(at_ms: int, *, now_ms: int) -> str:
-    """Return how long ago something was, in the largest unit that fits."""
-    seconds = max(0, now_ms - at_ms) // 1000
-    return next((f"{seconds // length} {unit} ago" for length, unit in _AGES if seconds >= length), "just now")
 
 
 def format_time(at_ms: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadkeep.cli.context import describe_store, hide_credentials, may_exist, open_existing_store, read_config
-from threadkeep.cli.formats import clean_line, format_count
+from threadkeep.cli.formats import clean_line
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Verdict
 from threadkeep.erasure.erase import ErasurePlan, ErasureReport, erase, plan_erasure
@@ -21,6 +21,7 @@ from threadkeep.store.base import FullStore
 from threadkeep.store.locations import IN_MEMORY, is_file, open_database, parse_sqlite_path
 from threadkeep.threads.backend import SystemClock
 from threadkeep.transfer.store_copy import CopiedThread, CopyProgress, copy_threads
+from threadkeep.viewer.formats import format_count
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part

@@ -1,30 +1,32 @@
-"""`threadkeep show`: an overview of a thread, its window and its records; its state, tree and plot are next door."""
+"""`threadkeep show`: an overview of a thread, its window, its records and its tree; its state and plot are next door."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from argparse import Namespace
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from threadkeep.cli.attempts import BILL_COLUMNS, format_bill
 from threadkeep.cli.context import open_existing_store
-from threadkeep.cli.formats import format_age, format_count, format_share, format_time
+from threadkeep.cli.formats import format_time
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.show_plot import show_plot
-from threadkeep.cli.show_tree import show_tree
-from threadkeep.cli.state import HEADINGS, print_entries, show_state
+from threadkeep.cli.state import print_entries, show_state
 from threadkeep.client import Thread, Threadkeep, Window
-from threadkeep.compaction import AuditReport, Ledger, Section
+from threadkeep.compaction import Ledger, Section
 from threadkeep.compaction.run import FailedAttempts, find_newest_failed_attempts
-from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.threads import Attempt, Checkpoint, EntryKind, LivePath, WindowEntry, sum_attempts
-from threadkeep.threads.reader import load_live_path, read_body
+from threadkeep.store import Record, ThreadRow
+from threadkeep.threads import Attempt, EntryKind, WindowEntry, sum_attempts
+from threadkeep.threads.reader import load_current_turn, load_live_path
+from threadkeep.threads.summary import find_title
+from threadkeep.viewer.compactions import CompactionRow, number_compactions, read_compaction_row
+from threadkeep.viewer.diffs import HEADINGS
+from threadkeep.viewer.formats import format_age, format_count, format_share
 from threadkeep.viewer.record_lines import Line, describe_item, describe_record
-from threadkeep.viewer.thread_list import find_title
+from threadkeep.viewer.relations import Relative, find_tree
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Row, Screen
@@ -44,16 +46,6 @@ STYLES = {
 }
 # Enough to recognise the session; `--state` lists all entries.
 ENTRIES_SHOWN = {Section.OBJECTIVE: 3, Section.ACTIVE: 5, Section.INACTIVE: 2, Section.HANDOFF: 3, Section.EVIDENCE: 0}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Compaction:
-    """A checkpoint on the live path. Its body and audit are None where they cannot be read."""
-
-    record: Record
-    checkpoint: Checkpoint | None
-    audit: AuditReport | None
-    is_undone: bool
 
 
 def run(args: Namespace) -> int:
@@ -158,17 +150,18 @@ async def _show_overview(tk: Threadkeep, thread: Thread) -> None:
     """Print what a thread is about, how full its window is, what compacted it, and what its state says."""
     store = tk.backend.store
     row = await store.get(thread.id)
-    newest = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), newest_first=True, limit=1, bodies=False)
+    turns = await load_current_turn(store, row, stop=row.next)
     window = await thread.window()
     path = await load_live_path(store, thread.id, whole=True)
-    compactions = await _read_compactions(store, path)
+    places = await number_compactions(store, thread.id)
+    compactions = [await read_compaction_row(store, place) for place in reversed(places[-CHECKPOINTS_SHOWN:])]
     failed = await find_newest_failed_attempts(store, path, most=CHECKPOINTS_SHOWN)
     ledger = await thread.state()
     screen = open_screen()
     screen.write_cut((row.id, "bold green"), f"  {await find_title(store, row)}")
-    _print_facts(screen, row, turns=newest[0].turn if newest else 0)
+    _print_facts(screen, row, turns=turns)
     _print_pressure(screen, window)
-    _print_compactions(screen, compactions, newest=window.checkpoint)
+    _print_compactions(screen, compactions, more=len(places) > len(compactions))
     _print_model_calls(screen, compactions, failed)
     if window.checkpoint is not None:
         _print_state(screen, ledger)
@@ -176,32 +169,11 @@ async def _show_overview(tk: Threadkeep, thread: Thread) -> None:
     screen.write((f"more: threadkeep show {row.id} --window | --state | --records | --tree | --plot", "dim"))
 
 
-async def _read_compactions(store: ThreadStore, path: LivePath) -> list[_Compaction]:
-    """Return the newest checkpoints of a whole path, newest first."""
-    found: list[Record] = []
-    undone: set[int | None] = set()
-    for span in path.spans:
-        undone.update(record.target for record in await store.read(span, kinds={RecordKind.UNDO}, bodies=False))
-        missing = CHECKPOINTS_SHOWN + 1 - len(found)
-        found += await store.read(span, kinds={RecordKind.CHECKPOINT}, newest_first=True, limit=missing) if missing else []
-    newest_first = sorted(found, key=lambda record: -record.ordinal)
-    return [_read_compaction(record, is_undone=record.ordinal in undone) for record in newest_first]
-
-
-def _read_compaction(record: Record, *, is_undone: bool) -> _Compaction:
-    checkpoint = read_body(record, Checkpoint)
-    try:
-        audit = msgspec.json.decode(bytes(checkpoint.audit), type=AuditReport) if checkpoint else None
-    except msgspec.MsgspecError:
-        audit = None
-    return _Compaction(record=record, checkpoint=checkpoint, audit=audit, is_undone=is_undone)
-
-
 def _print_facts(screen: Screen, row: ThreadRow, *, turns: int) -> None:
     facts = [row.dialect, format_count(turns, "turn"), format_count(row.next - row.start, "record")]
     if row.parent is not None:
         facts.append(f"forked from {row.parent} at #{row.start}")
-    facts.append(f"written {format_age(row.updated_at_ms, now_ms=time.time_ns() // 1_000_000)}")
+    facts.append(f"written {format_age(row.updated_at_ms, time.time_ns() // 1_000_000)}")
     screen.write((" · ".join(facts), "dim"))
     screen.skip_line()
 
@@ -215,38 +187,39 @@ def _print_pressure(screen: Screen, window: Window) -> None:
         screen.write((f"a compaction is due: the limit is {limits.hard:,} tokens", "red"))
 
 
-def _print_compactions(screen: Screen, compactions: list[_Compaction], *, newest: int | None) -> None:
+def _print_compactions(screen: Screen, compactions: list[CompactionRow], *, more: bool) -> None:
     if not compactions:
         screen.write_heading("Checkpoints", "none; the window is the whole history")
         return
     screen.write_heading("Checkpoints")
-    rows = [_make_compaction_row(each, is_current=each.record.ordinal == newest) for each in compactions[:CHECKPOINTS_SHOWN]]
+    rows = [_make_compaction_row(each) for each in compactions]
     screen.write_table([">record", ">turn", "strategy", ">before", ">after", ">shed", ">kept", ">repaired", ""], rows)
-    if len(compactions) > CHECKPOINTS_SHOWN:
+    if more:
         screen.write(("older ones are in `show --records`", "dim"), indent=2)
 
 
-def _make_compaction_row(each: _Compaction, *, is_current: bool) -> Row:
-    status: Part = ("undone", "yellow") if each.is_undone else ("current", "magenta") if is_current else ""
-    place: list[Part] = [(f"#{each.record.ordinal}", "bold magenta" if is_current else "dim"), f"{each.record.turn}"]
-    if each.checkpoint is None:
-        return [*place, ("erased" if each.record.erased else "unreadable", "yellow"), "", "", "", "", "", status]
-    before, after = (each.checkpoint.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
+def _make_compaction_row(each: CompactionRow) -> Row:
+    record, is_current = each.place.record, each.place.is_in_use
+    status: Part = ("undone", "yellow") if each.place.is_undone else ("current", "magenta") if is_current else ""
+    place: list[Part] = [(f"#{record.ordinal}", "bold magenta" if is_current else "dim"), f"{record.turn}"]
+    if each.made is None:
+        return [*place, ("erased" if record.erased else "unreadable", "yellow"), "", "", "", "", "", status]
+    before, after = (each.made.figures.get(name, 0) for name in ("tokens_before", "tokens_after"))
     audit: list[Part] = ["", ""]
     if each.audit is not None:
         repaired = len(each.audit.repaired)
         audit = [f"{each.audit.kept:,} of {each.audit.required:,}", (f"{repaired:,}", "yellow" if repaired else "dim")]
-    fell_back = f" after {each.checkpoint.fell_back_from}" if each.checkpoint.fell_back_from else ""
+    fell_back = f" after {each.made.fell_back_from}" if each.made.fell_back_from else ""
     shed: Part = (f"-{format_share(before - after, before)}", "green")
-    return [*place, f"{each.checkpoint.strategy}{fell_back}", f"{before:,}", f"{after:,}", shed, *audit, status]
+    return [*place, f"{each.made.strategy}{fell_back}", f"{before:,}", f"{after:,}", shed, *audit, status]
 
 
-def _print_model_calls(screen: Screen, compactions: list[_Compaction], failed: list[FailedAttempts]) -> None:
+def _print_model_calls(screen: Screen, compactions: list[CompactionRow], failed: list[FailedAttempts]) -> None:
     """Print the compactions that asked a model, newest first, whether a checkpoint came of it or not."""
     asked: list[tuple[int, str, list[Attempt]]] = [
-        (each.record.ordinal, "checkpoint", each.checkpoint.attempts)
+        (each.place.record.ordinal, "checkpoint", each.made.attempts)
         for each in compactions
-        if each.checkpoint is not None and sum_attempts(each.checkpoint.attempts).calls
+        if each.made is not None and sum_attempts(each.made.attempts).calls
     ]
     asked += [(each.record.ordinal, each.tried.outcome, each.tried.attempts) for each in failed]
     if not asked:
@@ -271,3 +244,42 @@ def _print_state(screen: Screen, ledger: Ledger) -> None:
             cut = f", the newest {shown}" if len(entries) > shown > 0 else ""
             screen.write_heading(HEADINGS[section], f"{len(entries):,}{cut}")
             print_entries(screen, entries[-shown:] if shown else ())
+
+
+async def show_tree(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
+    """Print the whole tree the thread stands in, from its oldest ancestor on."""
+    tree = await find_tree(tk.backend.store, thread.id)
+    if as_json:
+        print_json({"thread": thread.id, "threads": [_encode_relative(relative) for relative in tree]})
+    else:
+        _print_tree(open_screen(), tree, here=thread.id)
+
+
+def _encode_relative(relative: Relative) -> dict[str, object]:
+    row, edge = relative.row, relative.edge
+    shown: dict[str, object] = {
+        "id": row.id,
+        "parent": row.parent,
+        "at": relative.at,
+        "depth": relative.depth,
+        "title": relative.title,
+    }
+    return shown | {"spawned_by": edge.parent, "status": edge.status, "name": edge.name} if edge else shown
+
+
+def _print_tree(screen: Screen, tree: list[Relative], *, here: str) -> None:
+    goes_on: list[bool] = []
+    for relative in tree:
+        del goes_on[relative.depth :]
+        lines = "".join("│  " if more else "   " for more in goes_on[1:])
+        branch = "" if not relative.depth else "└─ " if relative.is_last else "├─ "
+        goes_on.append(not relative.is_last)
+        edge, is_here = relative.edge, relative.row.id == here
+        screen.write_cut(
+            (lines + branch, "dim"),
+            (relative.row.id, "bold green" if is_here else "bold"),
+            (f"  from #{relative.at}" if relative.at is not None else "", "dim"),
+            (f"  {edge.name or 'sub-agent'}, {edge.status}" if edge else "", "cyan"),
+            ("  this one" if is_here else "", "green"),
+            f"  {relative.title}",
+        )

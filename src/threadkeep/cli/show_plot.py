@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.formats import format_count, format_share
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
+from threadkeep.viewer.formats import format_count, format_share
 from threadkeep.viewer.size_history import SizeHistory, read_size_history
 
 if TYPE_CHECKING:

@@ -6,29 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.formats import format_count
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, read_ledger
-from threadkeep.compaction.report import Change, Comparison, is_withdrawn
+from threadkeep.compaction.report import Comparison, is_withdrawn
 from threadkeep.threads import Pointer
+from threadkeep.viewer.diffs import HEADINGS, ChangedEntry, Group, group_changes
+from threadkeep.viewer.formats import format_count
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Entry, Part, Screen
 
-HEADINGS = {
-    Section.OBJECTIVE: "Objective",
-    Section.ACTIVE: "Active memory",
-    Section.INACTIVE: "Inactive changes",
-    Section.HANDOFF: "Current handoff",
-    Section.EVIDENCE: "Evidence pointers",
-}
 SOURCES_SHOWN = 4
 # A computed line may quote a whole paste; people's own words are always shown whole.
 COMPUTED_CHARS = 240
 # Computed and agent's lines come and go by the dozen in each section, and would bury people's words in a comparison.
 COMPUTED_SHOWN = 6
-COMPUTED = (Speaker.COMPUTED, Speaker.AGENT)
 NO_MARKS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -69,9 +62,8 @@ def describe_omissions(ledger: Ledger) -> str | None:
 
 def shorten_entry(entry: LedgerEntry) -> str:
     """Return an entry's text as a list shows it."""
-    if entry.speaker is not Speaker.COMPUTED or len(entry.text) <= COMPUTED_CHARS:
-        return entry.text
-    return f"{entry.text[: COMPUTED_CHARS - 1]}…"
+    is_long = entry.speaker is Speaker.COMPUTED and len(entry.text) > COMPUTED_CHARS
+    return f"{entry.text[: COMPUTED_CHARS - 1]}…" if is_long else entry.text
 
 
 def _print_state(screen: Screen, thread: Thread, ledger: Ledger, *, checkpoint: int | None) -> None:
@@ -129,47 +121,33 @@ def encode_comparison(comparison: Comparison) -> dict[str, object]:
 
 
 def print_comparison(screen: Screen, comparison: Comparison) -> None:
-    """Print every group that has entries: people's words before computed lines, each entry with the records behind it."""
-    withdrawn = [entry for entry in comparison.retired if is_withdrawn(entry)]
-    replaced = [entry for entry in comparison.retired if not is_withdrawn(entry)]
-    _print_group(screen, "Added", comparison.added)
-    if comparison.changed:
-        screen.write_heading("Changed", f"{len(comparison.changed):,}")
-        changes = sorted(comparison.changed, key=lambda change: _sort_key(change.after))
-        screen.write_entries([row for change in changes for row in (_make_entry_row(change.after), *_make_change_rows(change))])
-    _print_group(screen, "Replaced", replaced, "by later words; the later ones count")
-    _print_group(screen, "Withdrawn", withdrawn, "nothing replaces them")
-    _print_group(screen, "No longer listed", comparison.gone, "computed or drafted anew each time")
+    """Print every group that has entries, each entry with the records behind it."""
+    for group in group_changes(comparison):
+        screen.write_heading(group.title, f"{len(group.entries):,}, {group.aside}")
+        shown = _leave_out_computed(group)
+        screen.write_entries([row for each in shown for row in _make_rows(each)])
+        if hidden := len(group.entries) - len(shown):
+            screen.write((f"and {hidden:,} more that were computed; --json lists them all", "dim"), indent=2)
     screen.write_heading("Unchanged", format_count(comparison.unchanged, "entry", "entries"))
 
 
-def _print_group(screen: Screen, title: str, entries: Sequence[LedgerEntry], aside: str = "") -> None:
-    if not entries:
-        return
-    screen.write_heading(title, f"{len(entries):,}{f', {aside}' if aside else ''}")
-    shown = _leave_out_computed(sorted(entries, key=_sort_key))
-    screen.write_entries([row for entry in shown for row in (_make_entry_row(entry), *_make_claim_rows(entry))])
-    if hidden := len(entries) - len(shown):
-        screen.write((f"and {hidden:,} more that were computed; --json lists them all", "dim"), indent=2)
-
-
-def _leave_out_computed(entries: Sequence[LedgerEntry]) -> list[LedgerEntry]:
+def _leave_out_computed(group: Group) -> list[ChangedEntry]:
     """Return the entries to print: of the computed ones the newest of each section."""
     hidden: set[int] = set()
     for section in Section:
-        computed = [id(entry) for entry in entries if entry.section is section and entry.speaker in COMPUTED]
+        computed = [id(each) for each in group.entries if each.entry.section is section and each.is_computed]
         hidden.update(computed[:-COMPUTED_SHOWN])
-    return [entry for entry in entries if id(entry) not in hidden]
+    return [each for each in group.entries if id(each) not in hidden]
 
 
-def _sort_key(entry: LedgerEntry) -> tuple[bool, int]:
-    return entry.speaker in COMPUTED, list(Section).index(entry.section)
-
-
-def _make_entry_row(entry: LedgerEntry) -> Entry:
+def _make_rows(each: ChangedEntry) -> list[Entry]:
     # A computed entry is numbered anew each time, so its number says nothing.
-    number = "" if entry.speaker in COMPUTED else f" {entry.id}"
-    return (f"{entry.section.value}{number}", "cyan"), _make_paragraph(entry)
+    number = "" if each.is_computed else f" {each.entry.id}"
+    rows: list[Entry] = [((f"{each.entry.section.value}{number}", "cyan"), _make_paragraph(each.entry))]
+    if each.before is not None:
+        rows.append(("", [("was: ", "yellow"), each.before]))
+    rows += [("", [(remark, "yellow")]) for remark in each.remarks]
+    return rows + _make_claim_rows(each.entry)
 
 
 def _make_claim_rows(entry: LedgerEntry) -> list[Entry]:
@@ -179,19 +157,3 @@ def _make_claim_rows(entry: LedgerEntry) -> list[Entry]:
     if is_withdrawn(entry):
         return [("", [(f"withdrawn at {source}", "yellow")])]
     return [("", [(f"replaced by {source}: ", "yellow"), entry.claim.text])]
-
-
-def _make_change_rows(change: Change) -> list[Entry]:
-    before, after = change.before, change.after
-    rows: list[Entry] = []
-    if before.text != after.text:
-        rows.append(("", [("was: ", "yellow"), shorten_entry(before), (_list_sources(before.sources), "dim")]))
-    elif again := [source for source in after.sources if source not in before.sources]:
-        rows.append(("", [(f"said again at {_list_sources(again).strip()}", "yellow")]))
-    if before.section is not after.section:
-        rows.append(("", [(f"was under {HEADINGS[before.section]}", "yellow")]))
-    if before.pinned != after.pinned:
-        rows.append(("", [("no longer pinned" if before.pinned else "pinned since", "yellow")]))
-    if before.claim is not None and before.claim != after.claim:
-        rows.append(("", [(f"no longer replaced by #{before.claim.source.ordinal}: ", "yellow"), before.claim.text]))
-    return rows

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from threadkeep.cli.context import describe_store, may_have_store, open_existing_store, read_config
-from threadkeep.cli.formats import format_age, format_count
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Config, Threadkeep, ThreadSummary
+from threadkeep.viewer.formats import format_age, format_count
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen
@@ -44,7 +44,7 @@ def _print_threads(screen: Screen, threads: list[ThreadSummary], *, limit: int) 
     now_ms = time.time_ns() // 1_000_000
     columns: dict[str, list[Part]] = {
         "thread": [(thread.id, "bold") for thread in threads],
-        "written": [(format_age(thread.updated_at_ms, now_ms=now_ms), "dim") for thread in threads],
+        "written": [(format_age(thread.updated_at_ms, now_ms), "dim") for thread in threads],
         ">turns": [f"{thread.turns:,}" for thread in threads],
         ">records": [f"{thread.records:,}" for thread in threads],
         ">compactions": [f"{thread.checkpoints:,}" for thread in threads],

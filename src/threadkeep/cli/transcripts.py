@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from threadkeep.cli.context import open_existing_store, read_config
 from threadkeep.cli.event_loop import repeat_until_terminated
-from threadkeep.cli.formats import clean, clean_line, escape_json, format_count
+from threadkeep.cli.formats import clean, clean_line, escape_json
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import RESPONSES
@@ -21,6 +21,7 @@ from threadkeep.errors import BadInput
 from threadkeep.transfer.codex_reader import make_file_name
 from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
 from threadkeep.transfer.importer import Importer, ImportReport, Progress
+from threadkeep.viewer.formats import format_count
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from threadkeep.client.thread import Thread
-from threadkeep.client.threadkeep import Problem, Threadkeep, ThreadSummary, Verdict
+from threadkeep.client.threadkeep import Problem, Threadkeep, Verdict
 from threadkeep.client.turn import TurnScope
 from threadkeep.compaction.pins import Remarked
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.config import Config, Setting, build_config, resolve
 from threadkeep.threads.branches import Branched
+from threadkeep.threads.summary import ThreadSummary
 from threadkeep.threads.window import Head, Window
 
 __all__ = [

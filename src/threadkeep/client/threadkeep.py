@@ -44,12 +44,12 @@ from threadkeep.threads import (
     Persistence,
     Pointer,
     StubEntry,
-    TurnBody,
     check_thread_id,
     decode_body,
 )
 from threadkeep.threads.backend import Clock, Redact, SystemClock
-from threadkeep.threads.reader import CHAINED, load_current_turn, load_history, load_live_path, load_metadata, read_body
+from threadkeep.threads.reader import CHAINED, load_history, load_live_path
+from threadkeep.threads.summary import ThreadSummary, summarise_threads
 from threadkeep.threads.writer import create_thread
 from threadkeep.tokens import Limits, Scope
 
@@ -122,22 +122,6 @@ def _make_limits(config: Config, window: int, *, scope: Scope) -> Limits:
 
 EVERY = 1_000_000
 MATCHES_NAMED = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadSummary:
-    """A thread in a list."""
-
-    id: str
-    title: str
-    dialect: str
-    records: int
-    turns: int
-    checkpoints: int
-    tokens: int
-    updated_at_ms: int
-    parent: str | None
-    archived: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,8 +283,7 @@ class Threadkeep:
 
     async def threads(self, *, limit: int = 50, archived: bool = False) -> list[ThreadSummary]:
         """List threads, the most recently written first; archived ones only with `archived`."""
-        summaries = [await self._summarise(row) for row in await self.backend.store.threads(limit=limit)]
-        return [summary for summary in summaries if archived or not summary.archived]
+        return await summarise_threads(self.backend.store, limit=limit, archived=archived)
 
     async def verify(self, thread: Thread | None = None) -> Verdict:
         """Check the bytes, ordinals, chain and pointers of one thread, or of all. Changes nothing."""
@@ -317,44 +300,6 @@ class Threadkeep:
     async def _resume(self, thread_id: str) -> Thread:
         row = await self.backend.store.get(thread_id)
         return Thread(self.backend, row.id, dialect=find_dialect(row.dialect))
-
-    async def _summarise(self, row: ThreadRow) -> ThreadSummary:
-        store = self.backend.store
-        own = Span(thread_id=row.id, start=row.start, stop=row.next)
-        checkpoints = await store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
-        known = await load_metadata(store, row.id)
-        return ThreadSummary(
-            id=row.id,
-            title=known.title or await self._find_title(row),
-            dialect=row.dialect,
-            records=row.next - row.start,
-            turns=await load_current_turn(store, row, stop=row.next),
-            checkpoints=len(checkpoints),
-            tokens=await self._measure_window(row),
-            updated_at_ms=row.updated_at_ms,
-            parent=row.parent,
-            archived=known.archived,
-        )
-
-    async def _measure_window(self, row: ThreadRow) -> int:
-        """Return the size of a thread's window; 0 if it cannot be read, so that the list still shows the other threads."""
-        store = self.backend.store
-        try:
-            return (await load_history(store, await load_live_path(store, row.id))).tokens
-        except (StoreCorrupt, RecordNotFound):
-            return 0
-
-    async def _find_title(self, row: ThreadRow) -> str:
-        """Return the preview of the first turn, of the thread or else of its parent."""
-        while True:
-            span = Span(thread_id=row.id, start=row.start, stop=row.next)
-            first = await self.backend.store.read(span, kinds={RecordKind.TURN}, limit=1)
-            if first:
-                opened = read_body(first[0], TurnBody)
-                return opened.preview if opened else ""
-            if row.parent is None:
-                return ""
-            row = await self.backend.store.get(row.parent)
 
 
 PAGE = 512

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from threadkeep.compaction import LedgerEntry, Section, Speaker
 from threadkeep.compaction.report import Change, Comparison, is_withdrawn
+from threadkeep.compaction.state_text import HEADINGS as STATE_HEADINGS
 from threadkeep.dialects import Dialect
 from threadkeep.threads import EntryKind, History, Pointer, WindowEntry
+from threadkeep.viewer.formats import format_count
 from threadkeep.viewer.record_lines import Line, describe_item
-from threadkeep.viewer.renderer import format_count
 
+HEADINGS = {section: heading.rstrip(":").capitalize() for section, heading in STATE_HEADINGS.items()}
 _word = re.compile(r"\s+|\w+|[^\w\s]")
 # Longer texts are shown whole, one under the other: marking words costs the square of their number.
 MOST_WORDS = 800
@@ -44,16 +46,21 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedEntry:
-    """An entry in a group; `pieces` is its text with the changed words marked."""
+    """An entry in a group; `before` is its text before, where that was another, and `remarks` are its other changes in words."""
 
     entry: LedgerEntry
-    pieces: tuple[Piece, ...] = ()
+    before: str | None = None
     remarks: tuple[str, ...] = ()
 
     @property
     def is_computed(self) -> bool:
         """Whether no person or model wrote it; such entries come and go by the dozen and are folded away."""
         return self.entry.speaker in COMPUTED
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The text with the changed words marked; empty where it is the same."""
+        return [] if self.before is None else mark_words(self.before, self.entry.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,27 +75,29 @@ class Group:
 
 
 def group_changes(changes: Comparison) -> list[Group]:
-    """Return the groups that have entries: what left first, then what is new."""
-    withdrawn = [entry for entry in changes.retired if is_withdrawn(entry)]
-    superseded = [entry for entry in changes.retired if not is_withdrawn(entry)]
-    updated = tuple(_compare_entry(change) for change in sorted(changes.changed, key=lambda each: _sort_key(each.after)))
-    groups = [
-        _make_group("withdrawn", "Withdrawn", "nothing replaces them", "−", withdrawn),
-        _make_group("superseded", "Superseded", "replaced by a later message of a person", "−", superseded),
-        Group(name="updated", title="Updated", aside="still there, worded differently", sign="±", entries=updated),
-        _make_group("added", "Added", "new in the state", "+", changes.added),
-        _make_group("anew", "No longer listed", "computed or drafted again at each compaction", "−", changes.gone),
+    """Return the groups that have entries: what left first, then what is new; people's words before computed lines."""
+    withdrawn = [ChangedEntry(entry=entry) for entry in changes.retired if is_withdrawn(entry)]
+    replaced = [ChangedEntry(entry=entry) for entry in changes.retired if not is_withdrawn(entry)]
+    added, gone = ([ChangedEntry(entry=entry) for entry in entries] for entries in (changes.added, changes.gone))
+    groups = (
+        ("withdrawn", "Withdrawn", "nothing replaces them", "−", withdrawn),
+        ("superseded", "Replaced", "by later words; the later ones count", "−", replaced),
+        ("updated", "Changed", "still there, worded or marked differently", "±", map(_compare_entry, changes.changed)),
+        ("added", "Added", "new in the state", "+", added),
+        ("anew", "No longer listed", "computed or drafted anew each time", "−", gone),
+    )
+    sections = list(Section)
+    found = [
+        Group(
+            name=name,
+            title=title,
+            aside=aside,
+            sign=sign,
+            entries=tuple(sorted(entries, key=lambda each: (each.is_computed, sections.index(each.entry.section)))),
+        )
+        for name, title, aside, sign, entries in groups
     ]
-    return [group for group in groups if group.entries]
-
-
-def _make_group(name: str, title: str, aside: str, sign: str, entries: Iterable[LedgerEntry]) -> Group:
-    shown = tuple(ChangedEntry(entry=entry) for entry in sorted(entries, key=_sort_key))
-    return Group(name=name, title=title, aside=aside, sign=sign, entries=shown)
-
-
-def _sort_key(entry: LedgerEntry) -> tuple[bool, int]:
-    return entry.speaker in COMPUTED, list(Section).index(entry.section)
+    return [group for group in found if group.entries]
 
 
 def _compare_entry(change: Change) -> ChangedEntry:
@@ -98,13 +107,12 @@ def _compare_entry(change: Change) -> ChangedEntry:
     if before.text == after.text and repeated:
         remarks.append(f"said again at {' '.join(repeated)}")
     if before.section is not after.section:
-        remarks.append(f"was under {before.section.value}")
+        remarks.append(f"was under {HEADINGS[before.section]}")
     if before.pinned != after.pinned:
         remarks.append("no longer pinned" if before.pinned else "pinned since")
     if before.claim is not None and before.claim != after.claim:
-        remarks.append(f"no longer contradicted by #{before.claim.source.ordinal}")
-    pieces = tuple(mark_words(before.text, after.text)) if before.text != after.text else ()
-    return ChangedEntry(entry=after, pieces=pieces, remarks=tuple(remarks))
+        remarks.append(f"no longer replaced by #{before.claim.source.ordinal}")
+    return ChangedEntry(entry=after, before=before.text if before.text != after.text else None, remarks=tuple(remarks))
 
 
 def mark_words(before: str, after: str) -> list[Piece]:

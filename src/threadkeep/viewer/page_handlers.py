@@ -12,20 +12,20 @@ from threadkeep.compaction import Section, read_ledger
 from threadkeep.compaction.drafts.strategies import DEFAULT, STRATEGIES
 from threadkeep.compaction.report import compare
 from threadkeep.compaction.run import find_newest_failed_attempts
-from threadkeep.errors import BadInput, InvalidPointer
+from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
 from threadkeep.memory.memory import Memories
 from threadkeep.threads import Pointer, parse_pointer
-from threadkeep.threads.reader import load_current_turn, load_live_path, load_metadata
-from threadkeep.viewer.compactions import number_compactions, open_compaction, read_compaction_row
+from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_current_turn, load_live_path, load_metadata
+from threadkeep.threads.summary import find_title, measure_window
+from threadkeep.tokens import Pressure, measure_pressure
+from threadkeep.viewer.compactions import check_originals, number_compactions, open_compaction, read_compaction_row
 from threadkeep.viewer.diffs import PAGE, compare_windows, group_changes, list_positions
-from threadkeep.viewer.losses import check_originals, describe_losses
-from threadkeep.viewer.relations import find_fork_tree, read_mailbox
-from threadkeep.viewer.renderer import link_thread, render
+from threadkeep.viewer.relations import find_tree, read_mail
+from threadkeep.viewer.renderer import render
 from threadkeep.viewer.responses import Response
 from threadkeep.viewer.size_history import read_size_history
-from threadkeep.viewer.thread_list import Filter, find_title, list_threads
+from threadkeep.viewer.thread_list import Filter, list_threads
 from threadkeep.viewer.timeline import KINDS, Place, open_record, read_timeline
-from threadkeep.viewer.window_sizes import read_pressure
 
 Query = Mapping[str, str]
 Values = dict[str, object]
@@ -35,6 +35,7 @@ MOST_HITS = 20
 MOST_MEMORIES = 200
 # The overview shows the newest ones; each is read with its state, which may be long.
 MOST_COMPACTIONS = 40
+MOST_RELATIVES = 200
 FATES = ("left", "shortened", "kept", "rewritten", "new")
 
 
@@ -45,7 +46,6 @@ async def show_threads(tk: Threadkeep, query: Query, common: Values) -> Response
         dialect=query.get("dialect", ""),
         only=query.get("only", ""),
         start=read_number(query, "start") or 0,
-        search_start=read_number(query, "said") or 0,
     )
     return Response(body=render("threads.html", {**common, "wanted": wanted, "listing": await list_threads(tk, wanted)}))
 
@@ -80,20 +80,35 @@ async def show_overview(tk: Threadkeep, thread: Thread, query: Query, common: Va
     store = tk.backend.store
     places = await number_compactions(store, thread.id)
     values: Values = {
-        "pressure": await read_pressure(tk, thread),
+        "pressure": await _measure_pressure(tk, thread),
         "places": places,
         "compactions": [await read_compaction_row(store, place) for place in reversed(places[-MOST_COMPACTIONS:])],
         "failed": await find_newest_failed_attempts(
             store, await load_live_path(store, thread.id, whole=True), most=MOST_COMPACTIONS
         ),
-        "fork_tree": await find_fork_tree(store, thread.id),
-        "mailbox": await read_mailbox(tk, thread),
+        "tree": await find_tree(store, thread.id, most=MOST_RELATIVES),
+        "mail": await read_mail(tk, thread),
         "meta": await load_metadata(store, thread.id),
         "strategies": [name for name in STRATEGIES if name != DEFAULT],
         "done": query.get("done", ""),
         "done_at": read_number(query, "at"),
     }
     return Response(body=render("overview.html", {**common, **await _describe_thread(tk, thread), **values}))
+
+
+async def _measure_pressure(tk: Threadkeep, thread: Thread) -> Pressure | None:
+    """Return how full a thread's window is for the model asked last; None if the newest checkpoint cannot be read."""
+    backend = tk.backend
+    path = await load_live_path(backend.store, thread.id)
+    try:
+        made = await load_checkpoint(backend.store, path.checkpoint) if path.checkpoint else None
+    except StoreCorrupt:
+        return None
+    return measure_pressure(
+        limits=backend.find_limits(await thread.last_model()),
+        estimated=await measure_window(backend.store, await backend.store.get(thread.id)),
+        calibration=await find_last_usage(backend.store, path, made),
+    )
 
 
 async def show_timeline(tk: Threadkeep, thread: Thread, query: Query, common: Values) -> Response:
@@ -134,17 +149,16 @@ async def show_compaction(tk: Threadkeep, thread: Thread, ordinal: int, query: Q
     windows = compare_windows(opened.before, opened.after, thread.dialect, start=start, fate=fate if fate in FATES else "")
     changes = compare(opened.ledger_before, opened.ledger_after)
     groups = group_changes(changes)
-    originals = await check_originals(store, opened)
-    page = link_thread(thread.id, "c", ordinal)
     values: Values = {
         "opened": opened,
-        "losses": describe_losses(originals, opened.audit, windows, groups, page=page, compared_with=compared_with),
+        "originals": await check_originals(store, opened),
         "since": compared_with,
         "places": places,
         "place": places[index] if index is not None else None,
         "previous": places[index - 1] if index else None,
         "following": places[index + 1] if index is not None and index + 1 < len(places) else None,
         "groups": groups,
+        "retired": {group.name: len(group.entries) for group in groups if group.name in ("withdrawn", "superseded")},
         "changes": changes,
         "windows": windows,
         "fate": fate,

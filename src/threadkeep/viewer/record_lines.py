@@ -27,7 +27,7 @@ from threadkeep.threads import (
     sum_attempts,
 )
 from threadkeep.threads.records import MailBody, SpawnBody, TakenBody, TurnEndBody, read_mail_record
-from threadkeep.viewer.renderer import format_count, format_dollars, format_duration
+from threadkeep.viewer.formats import format_count, format_dollars, format_duration
 from threadkeep.viewer.untrusted_text import shorten
 
 LINE_CHARS = 280

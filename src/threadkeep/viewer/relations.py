@@ -1,29 +1,78 @@
-"""Threads related to a thread: its forks, its mail and its sub-agents."""
+"""Threads related to a thread: those it was forked from or spawned by, its forks and sub-agents, and its mail."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.client.threadkeep import EVERY
 from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.threads.records import MailBody, SpawnBody, read_mail_record
+from threadkeep.threads.agents import Edge, find_spawner, list_children
+from threadkeep.threads.records import MailBody, read_mail_record
+from threadkeep.threads.summary import find_title
 from threadkeep.viewer.record_lines import LINE_CHARS, read_mail_text
-from threadkeep.viewer.thread_list import find_title
 from threadkeep.viewer.untrusted_text import shorten
 
-MOST_RELATIVES = 200
 MOST_MAIL = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relative:
-    """A thread of a fork tree, with its forks, the earliest first."""
+    """A thread in a tree. `is_last` says that no younger sibling follows; `edge` names the thread that spawned it."""
 
     row: ThreadRow
-    title: str
-    forks: tuple[Relative, ...]
+    depth: int
+    is_last: bool = False
+    title: str = ""
+    edge: Edge | None = None
+
+    @property
+    def at(self) -> int | None:
+        """The record of its parent at which it begins."""
+        return self.row.start if self.row.parent is not None else None
+
+
+async def find_tree(store: ThreadStore, thread_id: str, *, most: int = EVERY) -> list[Relative]:
+    """Return the tree of a thread from its oldest ancestor on, parents before children, the earliest fork first."""
+    by_id = {row.id: row for row in await store.threads(limit=EVERY)}
+    forks: defaultdict[str, list[ThreadRow]] = defaultdict(list)
+    for row in by_id.values():
+        if row.parent is not None:
+            forks[row.parent].append(row)
+    root = await _find_root(store, by_id, of=thread_id)
+    tree: list[Relative] = []
+    waiting, seen = [Relative(row=root, depth=0, is_last=True)], {root.id}
+    # No recursion: forks may run deep.
+    while waiting and len(tree) < most:
+        relative = waiting.pop()
+        tree.append(replace(relative, title=await find_title(store, relative.row)))
+        children = await _find_children(store, by_id, forks[relative.row.id], of=relative)
+        new = [child for child in children if child.row.id not in seen]
+        seen.update(child.row.id for child in new)
+        waiting.extend(replace(child, is_last=at == 0) for at, child in enumerate(reversed(new)))
+    return tree
+
+
+async def _find_root(store: ThreadStore, by_id: Mapping[str, ThreadRow], *, of: str) -> ThreadRow:
+    """Return the oldest ancestor; one that is missing, or was passed already, ends the search."""
+    root, passed = by_id[of], {of}
+    while (above := await find_spawner(store, root.id) or root.parent) is not None and above in by_id and above not in passed:
+        root = by_id[above]
+        passed.add(above)
+    return root
+
+
+async def _find_children(
+    store: ThreadStore, by_id: Mapping[str, ThreadRow], forks: Iterable[ThreadRow], *, of: Relative
+) -> list[Relative]:
+    """Return a thread's forks and sub-agents, earliest first; a sub-agent stands below its spawner, wherever it was forked."""
+    edges = {edge.child: edge for edge in await list_children(store, of.row.id)}
+    rows = {row.id: row for row in forks if row.id in edges or await find_spawner(store, row.id) is None}
+    rows |= {child: by_id[child] for child in edges if child in by_id}
+    ordered = sorted(rows.values(), key=lambda row: (row.start if row.parent is not None else 0, row.created_at_ms, row.id))
+    return [Relative(row=row, depth=of.depth + 1, edge=edges.get(row.id)) for row in ordered]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,60 +85,14 @@ class Mail:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mailbox:
-    """The newest mail of a thread, newest first, and the last known state of its sub-agents."""
-
-    mail: tuple[Mail, ...]
-    agents: tuple[SpawnBody, ...]
-
-
-async def find_fork_tree(store: ThreadStore, thread_id: str) -> Relative | None:
-    """Return the fork tree of a thread, from its oldest ancestor on; None if it has neither parent nor forks."""
-    rows = {row.id: row for row in await store.threads(limit=EVERY)}
-    children: defaultdict[str, list[ThreadRow]] = defaultdict(list)
-    for row in rows.values():
-        if row.parent is not None:
-            children[row.parent].append(row)
-    root = rows[thread_id]
-    while root.parent is not None and root.parent in rows:
-        root = rows[root.parent]
-    if not children[root.id]:
-        return None
-    members = _list_members(root, children)
-    # From the youngest to the root, so that every fork exists before its parent. No recursion: forks may run deep.
-    forks: defaultdict[str, list[Relative]] = defaultdict(list)
-    for row in reversed(members):
-        title = await find_title(store, row)
-        relative = Relative(row=row, title=title, forks=tuple(reversed(forks[row.id])))
-        if row.parent is not None:
-            forks[row.parent].append(relative)
-    return relative
-
-
-def _list_members(root: ThreadRow, children: dict[str, list[ThreadRow]]) -> list[ThreadRow]:
-    """Return the threads of a tree, parents before their forks, as many as a page shows."""
-    members: list[ThreadRow] = []
-    waiting = [root]
-    while waiting and len(members) < MOST_RELATIVES:
-        row = waiting.pop(0)
-        members.append(row)
-        waiting.extend(sorted(children[row.id], key=lambda child: (child.start, child.created_at_ms, child.id)))
-    return members
-
-
-async def read_mailbox(tk: Threadkeep, thread: Thread) -> Mailbox:
-    """Return the mail and the sub-agents of a thread."""
+async def read_mail(tk: Threadkeep, thread: Thread) -> list[Mail]:
+    """Return the newest mail of a thread, newest first."""
     store = tk.backend.store
     row = await store.get(thread.id)
-    own = Span(thread_id=row.id, start=row.start, stop=row.next)
     mail: list[Mail] = []
-    agents: dict[str, SpawnBody] = {}
-    for record in await store.read(own, kinds={RecordKind.MAIL}):
+    for record in await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), kinds={RecordKind.MAIL}):
         body = read_mail_record(record)
         if isinstance(body, MailBody):
             text = shorten(read_mail_text(body, thread.dialect), limit=LINE_CHARS)
             mail.append(Mail(ordinal=record.ordinal, sender=body.sender, way=body.way, text=text))
-        elif isinstance(body, SpawnBody):
-            agents[body.child] = body
-    return Mailbox(mail=tuple(reversed(mail[-MOST_MAIL:])), agents=tuple(agents.values()))
+    return mail[: -MOST_MAIL - 1 : -1]

@@ -9,38 +9,10 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from threadkeep.compaction import Section
 from threadkeep.threads import Pointer, sum_attempts
+from threadkeep.viewer.diffs import HEADINGS
+from threadkeep.viewer.formats import format_age, format_count, format_dollars, format_duration, format_number, format_share
 from threadkeep.viewer.untrusted_text import render_markdown, reveal
-
-HEADINGS: Mapping[Section, str] = {
-    Section.OBJECTIVE: "Objective",
-    Section.ACTIVE: "Active memory",
-    Section.INACTIVE: "Inactive changes",
-    Section.HANDOFF: "Current handoff",
-    Section.EVIDENCE: "Evidence pointers",
-}
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-
-
-def format_number(value: int | None) -> str:
-    """Return a number with thousands separators; a dash for None."""
-    return "–" if value is None else f"{value:,}"
-
-
-def format_percent(part: int, whole: int) -> str:
-    return f"{round(100 * part / whole) if whole else 0} %"
-
-
-def format_count(value: int, one: str, many: str = "") -> str:
-    """Return a number with its noun."""
-    return f"{value:,} {one if value == 1 else many or one + 's'}"
-
-
-def format_age(at_ms: int, now_ms: int) -> str:
-    """Return how long ago a moment was, in the largest unit that fits."""
-    seconds = max(0, now_ms - at_ms) // 1000
-    return next((f"{seconds // length} {unit} ago" for length, unit in _UNITS if seconds >= length), "just now")
 
 
 def format_moment(at_ms: int) -> str:
@@ -50,15 +22,6 @@ def format_moment(at_ms: int) -> str:
 
 def format_iso_moment(at_ms: int) -> str:
     return _convert_moment(at_ms).isoformat(timespec="milliseconds")
-
-
-def format_duration(ms: int) -> str:
-    return f"{ms:,} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"
-
-
-def format_dollars(micro: int | None) -> str:
-    """Return a price given in millionths of a dollar; a dash if it is unknown."""
-    return "–" if micro is None else f"${micro / 1_000_000:,.4f}"
 
 
 def _convert_moment(at_ms: int) -> datetime:
@@ -103,7 +66,7 @@ def _make_environment() -> Environment:
     made.globals |= {
         "link_thread": link_thread,
         "link_record": link_record,
-        "percent": format_percent,
+        "percent": format_share,
         "count": format_count,
         "age": format_age,
         "bill_of": sum_attempts,
@@ -118,3 +81,8 @@ _ENVIRONMENT = _make_environment()
 def render(template: str, values: Mapping[str, object]) -> bytes:
     """Return a page as UTF-8."""
     return _ENVIRONMENT.get_template(template).render(values).encode("utf-8")
+
+
+def render_macro(template: str, name: str, *values: object) -> str:
+    """Return what one macro of a template makes of these values."""
+    return str(getattr(_ENVIRONMENT.get_template(template).module, name)(*values))

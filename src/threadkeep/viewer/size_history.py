@@ -11,7 +11,7 @@ from threadkeep.client import Thread, Threadkeep
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import is_failed_attempt
 from threadkeep.threads.reader import load_live_path, read_body
-from threadkeep.viewer.window_sizes import measure_checkpoint, measure_history, read_slices
+from threadkeep.threads.summary import measure_checkpoint, measure_history, read_slices
 
 # A plot is about a thousand pixels wide; more points only cost time.
 MOST_POINTS = 3_000

@@ -1,18 +1,70 @@
-"""How large a thread's window is, without reading what is in it, and how full that makes it."""
+"""A thread in a list: its title, its counts and the size of its window, found without reading what is in it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
 
-from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import RecordNotFound, StoreCorrupt
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
-from threadkeep.threads import Checkpoint, LivePath
-from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_history, load_live_path, read_body
-from threadkeep.tokens import Pressure, measure_pressure
+from threadkeep.threads import Checkpoint, LivePath, MetaBody, TurnBody
+from threadkeep.threads.reader import load_current_turn, load_history, load_live_path, load_metadata, read_body
 
 # Records are read some thousands at a time, so that other requests are served in between.
 SLICE = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadSummary:
+    """A thread in a list; `tokens` is the size of its window."""
+
+    id: str
+    title: str
+    dialect: str
+    records: int
+    turns: int
+    checkpoints: int
+    tokens: int
+    updated_at_ms: int
+    parent: str | None
+    archived: bool = False
+
+
+async def summarise_threads(store: ThreadStore, *, limit: int, archived: bool) -> list[ThreadSummary]:
+    """Return threads, the most recently written first; archived ones only with `archived`."""
+    rows = [(row, await load_metadata(store, row.id)) for row in await store.threads(limit=limit)]
+    return [await summarise_thread(store, row, meta) for row, meta in rows if archived or not meta.archived]
+
+
+async def summarise_thread(store: ThreadStore, row: ThreadRow, meta: MetaBody) -> ThreadSummary:
+    """Return the summary of a thread whose metadata is known."""
+    own = Span(thread_id=row.id, start=row.start, stop=row.next)
+    return ThreadSummary(
+        id=row.id,
+        title=await find_title(store, row, meta),
+        dialect=row.dialect,
+        records=row.next - row.start,
+        turns=await load_current_turn(store, row, stop=row.next),
+        checkpoints=len(await store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)),
+        tokens=await measure_window(store, row),
+        updated_at_ms=row.updated_at_ms,
+        parent=row.parent,
+        archived=meta.archived,
+    )
+
+
+async def find_title(store: ThreadStore, row: ThreadRow, meta: MetaBody | None = None) -> str:
+    """Return a thread's title: its own, else the first line a person said in it or in the thread it was forked from."""
+    if title := (meta or await load_metadata(store, row.id)).title:
+        return title
+    while True:
+        own = Span(thread_id=row.id, start=row.start, stop=row.next)
+        for record in await store.read(own, kinds={RecordKind.TURN}, limit=1):
+            turn = read_body(record, TurnBody)
+            return turn.preview if turn else ""
+        if row.parent is None:
+            return ""
+        row = await store.get(row.parent)
 
 
 async def read_slices(store: ThreadStore, span: Span, *, kinds: Collection[RecordKind]) -> AsyncIterator[Sequence[Record]]:
@@ -57,18 +109,3 @@ async def measure_history(store: ThreadStore, path: LivePath) -> int | None:
         return (await load_history(store, path)).tokens
     except (StoreCorrupt, RecordNotFound):
         return None
-
-
-async def read_pressure(tk: Threadkeep, thread: Thread) -> Pressure | None:
-    """Return how full a thread's window is for the model asked last; None if the newest checkpoint cannot be read."""
-    backend = tk.backend
-    path = await load_live_path(backend.store, thread.id)
-    try:
-        made = await load_checkpoint(backend.store, path.checkpoint) if path.checkpoint else None
-    except StoreCorrupt:
-        return None
-    return measure_pressure(
-        limits=backend.find_limits(await thread.last_model()),
-        estimated=await measure_window(backend.store, await backend.store.get(thread.id)),
-        calibration=await find_last_usage(backend.store, path, made),
-    )
