@@ -90,13 +90,14 @@ async def test_an_answer_can_be_interrupted_and_the_talk_goes_on(tmp_path: Path)
     assert ("Talk forever." in sent, "This will" in sent) == (True, False)
 
 
-async def test_mail_is_answered_while_nobody_types(tmp_path: Path) -> None:
-    """What another agent sends is heard at the prompt, by name; then the person goes on."""
+async def test_mail_is_answered_at_the_prompt(tmp_path: Path) -> None:
+    """What another agent sent is answered at the next line, by name; then the person goes on."""
     script = [streamed("chat", "Twelve boats."), streamed("chat", "I counted.")]
     async with ModelServer(script) as server, terminal(tmp_path, "tale", "--model", f"tiny@{server.origin}/v1") as screen:
         await screen.shows(PROMPT)
         async with threadkeep.open(tmp_path / "chat.db") as tk:
             await (await tk.find("tale")).deliver("Count the boats.", sender="harbour", way="trigger")
+        await screen.presses("Enter")
         await screen.shows("mail from harbour")
         await screen.shows("Twelve boats.")
         await screen.shows(PROMPT, times=2)

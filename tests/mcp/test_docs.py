@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from threadkeep.cli.parser import parse
-from threadkeep.mcp.checkpoints import TEMPLATE
 from threadkeep.mcp.http import PATH
 from threadkeep.mcp.tools import TOOLS
 
@@ -61,4 +60,3 @@ def test_the_page_names_every_tool_and_argument() -> None:
     assert list(rows) == list(TOOLS)
     for name, kind in TOOLS.items():
         assert all(f"`{argument}`" in rows[name] for argument in kind.schema["properties"]), name
-    assert TEMPLATE in PAGE

@@ -59,7 +59,6 @@ async def test_every_tool_works_over_http(store: Path, mode: Mode) -> None:
         assert "the user's words" in await told(client, "note", thread="ship-it", text="Ask Ruth first.", from_user=True)
         assert "is pinned." in await told(client, "pin", thread="ship-it", entry="1")
         assert "unknown field `id`" in await refused(client, "pin", {"id": "1"})
-        assert len((await client.list_resources()).resources) == 3
     assert len(person.asked) == 2
 
 
@@ -84,7 +83,6 @@ async def test_a_key_opens_its_tenant_s_threads_and_no_other_s(store: Path, path
         for thread in ("his", "ship-it"):
             assert "no thread" in await refused(client, "recall", {"thread": thread, "query": "port"})
         assert "'ship-it' has no record #5" in await refused(client, "recall", {"thread": "hers", "query": "ship-it#5"})
-        assert (await client.list_resources()).resources == []
 
 
 async def test_nobody_enters_without_a_credential(store: Path) -> None:

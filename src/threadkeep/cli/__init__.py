@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from inspect import iscoroutine
 
 from threadkeep.cli.commands import COMMANDS
 from threadkeep.cli.parser import build_parser, parse
@@ -46,10 +47,14 @@ def _run(arguments: Sequence[str]) -> int:
     module, _, function = COMMANDS[args.command].entry.partition(":")
     command = getattr(import_module(f"threadkeep.cli.{module}"), function)
     try:
-        code: int = command(args)
+        done = command(args)
+        if iscoroutine(done):
+            import asyncio
+
+            done = asyncio.run(done)
     except ThreadkeepError as error:
         from threadkeep.cli.output import print_error
 
         print_error(error, as_json=args.json)
         return FAILED
-    return code
+    return DONE if done is None else done

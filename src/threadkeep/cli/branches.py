@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import Namespace
 
 from threadkeep.cli.context import open_existing_store
@@ -11,22 +10,8 @@ from threadkeep.threads.branches import ForkPoint, fork_thread
 from threadkeep.viewer.formats import format_count
 
 
-def fork(args: Namespace) -> int:
+async def fork(args: Namespace) -> None:
     """Begin a new thread at a place of another."""
-    return asyncio.run(_fork(args))
-
-
-def rollback(args: Namespace) -> int:
-    """Take back the last turns."""
-    return asyncio.run(_rollback(args))
-
-
-def undo(args: Namespace) -> int:
-    """Take back the newest compaction, or the last rollback."""
-    return asyncio.run(_undo(args))
-
-
-async def _fork(args: Namespace) -> int:
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         place = ForkPoint(at=args.at, before_turn=args.before_turn, after_turn=args.after_turn)
@@ -34,14 +19,14 @@ async def _fork(args: Namespace) -> int:
         tokens = (await (await tk.find(made.thread)).history()).tokens
     if args.json:
         print_json({"thread": made.thread, "parent": made.parent, "at": made.at})
-        return 0
+        return
     screen = open_screen()
     screen.write((made.thread, "bold green"), f"  begins at #{made.at} of {made.parent}, with {tokens:,} tokens in its window")
     screen.write(("nothing was copied; the two threads no longer affect each other", "dim"))
-    return 0
 
 
-async def _rollback(args: Namespace) -> int:
+async def rollback(args: Namespace) -> None:
+    """Take back the last turns."""
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         before = (await thread.history()).tokens
@@ -49,15 +34,15 @@ async def _rollback(args: Namespace) -> int:
         after = (await thread.history()).tokens
     if args.json:
         print_json({"thread": made.thread, "parent": made.parent, "at": made.at})
-        return 0
+        return
     screen = open_screen()
     turns, sizes = format_count(args.turns, "turn"), f"window {before:,} → {after:,} tokens"
     screen.write((made.thread, "bold"), f"  {turns} taken back; it goes on from before #{made.at}, {sizes}")
     screen.write(("nothing was removed: `show --records` lists it all, `undo --rollback` brings it back", "dim"))
-    return 0
 
 
-async def _undo(args: Namespace) -> int:
+async def undo(args: Namespace) -> None:
+    """Take back the newest compaction, or the last rollback."""
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         before = (await thread.history()).tokens
@@ -68,4 +53,3 @@ async def _undo(args: Namespace) -> int:
         print_json({"thread": thread.id, what: ordinal})
     else:
         open_screen().write((thread.id, "bold"), f"  {what} #{ordinal} was undone, window {before:,} → {after:,} tokens")
-    return 0

@@ -87,19 +87,13 @@ def _talk(chat: ChatSession, loop: LoopThread, *, as_json: bool) -> int:
     """Carry out what is typed, and answer mail, until the input ends."""
     has_failed = False
     entry: Entry | None = None
-
-    def carry_out() -> None:
-        nonlocal entry
-        typed, entry = entry, None
-        loop.run(chat.handle(partial(_carry_out, chat, typed) if typed else None))
-
-    def read() -> None:
-        nonlocal entry
-        entry = _read(chat, loop)
-
-    for step in cycle((carry_out, read)):
+    for is_reading in cycle((False, True)):
         try:
-            step()
+            if is_reading:
+                entry = _read(chat)
+                continue
+            typed, entry = entry, None
+            loop.run(chat.handle(partial(_carry_out, chat, typed) if typed else None))
         except EOFError:
             break
         except KeyboardInterrupt:
@@ -115,19 +109,16 @@ async def _carry_out(chat: ChatSession, entry: Entry) -> None:
     await (run_command(chat, entry.text) if entry.is_command else chat.say(entry.text))
 
 
-def _read(chat: ChatSession, loop: LoopThread) -> Entry | None:
+def _read(chat: ChatSession) -> Entry | None:
     """Return what is typed next.
 
     Raises:
         EOFError: There is no more, or the person wants no more.
-        KeyboardInterrupt: The person interrupted an answer to mail, which was cancelled.
         BadInput: A text was not ended.
     """
     try:
         return _read_entry(chat.read)
-    except (EOFError, KeyboardInterrupt) as end:
-        if isinstance(end, KeyboardInterrupt) and loop.run(chat.interrupt_answer_to_mail()):
-            raise
+    except (EOFError, KeyboardInterrupt):
         if chat.is_terminal:
             chat.screen.skip_line()
         raise EOFError from None

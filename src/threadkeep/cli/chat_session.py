@@ -17,10 +17,10 @@ from typing import Final, assert_never
 from rich.text import Text
 
 from threadkeep.cli.formats import clean, clean_line
-from threadkeep.cli.output import print_error, print_json
+from threadkeep.cli.output import print_json
 from threadkeep.cli.screen import Screen
 from threadkeep.client import Thread, Threadkeep, Window
-from threadkeep.errors import BadInput, ThreadkeepError
+from threadkeep.errors import BadInput
 from threadkeep.session import Answer, Asked, Called, Compacted, Event, Returned, Said, Session, Tool, Trouble
 from threadkeep.session.mcp_tools import mcp_tools
 from threadkeep.viewer.formats import format_count, format_share
@@ -45,7 +45,7 @@ MAX_INSTRUCTION_BYTES: Final = 64 * 1024
 class ChatSession:
     """A store, a thread in it and a model to talk to. `offered` are the threads shown last, by number from 1.
 
-    In a terminal, mail that asks for a turn is answered while the person types; through a pipe, before and after each line.
+    Mail that asks for a turn is answered before and after each line.
     """
 
     def __init__(self, tk: Threadkeep, screen: Screen, *, as_json: bool, instructions: str) -> None:
@@ -59,9 +59,6 @@ class ChatSession:
         self._resources = AsyncExitStack()
         self._session: Session | None = None
         self._tools: list[Tool] = []
-        # One turn at a time: a person's message waits for the answer to mail, and the other way round.
-        self._turns = asyncio.Lock()
-        self._mail_task: asyncio.Task[None] | None = None
 
     @property
     def session(self) -> Session:
@@ -90,8 +87,7 @@ class ChatSession:
             self._tools = await connections.open(servers)
 
     async def close(self) -> None:
-        """Break off an answer to mail, which can be given later, and close the store."""
-        await self._stop_answering_mail()
+        """Close the store and leave the MCP servers."""
         await self._resources.aclose()
 
     async def go_to(self, thread: Thread, *, model: str | None = None) -> None:
@@ -105,7 +101,6 @@ class ChatSession:
         session = Session(
             thread, model=chosen, tools=self._tools, instructions=self._instructions, context=context, memory=memory
         )
-        await self._stop_answering_mail()
         self._session = session
         if self.is_terminal:
             await self._print_place(thread)
@@ -117,14 +112,13 @@ class ChatSession:
             EOFError: The person wants to leave.
             ThreadkeepError: The work failed, or mail could not be answered.
         """
-        async with self._turns:
-            if work is not None:
-                await work()
-            if not self.is_terminal:
-                while (await self.session.thread.mail()).starts_turn:
-                    await self.say(None)
-        if self.is_terminal and (self._mail_task is None or self._mail_task.done()):
-            self._mail_task = asyncio.create_task(self._answer_mail())
+        if work is not None:
+            await work()
+        while (box := await self.session.thread.mail()).starts_turn:
+            senders = ", ".join(dict.fromkeys(clean_line(mail.sender) or "unknown" for mail in box.pending))
+            if self.is_terminal:
+                self.screen.write((f"mail from {senders}", "magenta"))
+            await self.say(None)
 
     async def say(self, text: str | None) -> None:
         """Say something to the model, or nothing where mail is to be answered, and print the turn."""
@@ -133,42 +127,6 @@ class ChatSession:
         finally:
             self._printer.end_line()
         self._printer.end_turn(self.session, answer, await self.session.window())
-
-    async def interrupt_answer_to_mail(self) -> bool:
-        """End the turn that mail began, if one is under way."""
-        is_answering = self._turns.locked()
-        if is_answering:
-            await self._stop_answering_mail()
-        return is_answering
-
-    async def _answer_mail(self) -> None:
-        """Answer mail that asks for a turn. The first failure is printed and ends this; the next typed line starts it again."""
-        try:
-            while True:
-                await self.session.thread.wait_for_turn()
-                async with self._turns:
-                    box = await self.session.thread.mail()
-                    if box.starts_turn:
-                        senders = ", ".join(dict.fromkeys(clean_line(mail.sender) or "unknown" for mail in box.pending))
-                        self.screen.skip_line()
-                        self.screen.write((f"mail from {senders}", "magenta"))
-                        await self.say(None)
-                        self._prompt_again()
-        except ThreadkeepError as error:
-            print_error(error, as_json=self._as_json)
-            self._prompt_again()
-
-    def _prompt_again(self) -> None:
-        import readline
-
-        self.screen.console.file.write(PROMPT + readline.get_line_buffer())
-        self.screen.console.file.flush()
-
-    async def _stop_answering_mail(self) -> None:
-        if self._mail_task is not None:
-            self._mail_task.cancel()
-            await asyncio.wait((self._mail_task,))
-            self._mail_task = None
 
     async def _print_place(self, thread: Thread) -> None:
         """Print the thread, the model and the last words, and put what people said under the arrow keys."""

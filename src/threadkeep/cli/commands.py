@@ -10,6 +10,7 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 DAILY = "every day"
 SETUP = "set up"
@@ -93,6 +94,10 @@ def _parse_target(text: str) -> str:
     if _target.fullmatch(text) is None:
         raise ArgumentTypeError(f"{text!r} is not a target; write a number of tokens, or a percentage such as 10%")
     return text
+
+
+def _parse_path(text: str) -> Path:
+    return Path(text).expanduser()
 
 
 def _parse_client(text: str) -> str:
@@ -317,7 +322,10 @@ def note(parser: ArgumentParser) -> None:
 
 
 @_command(
-    THREAD, "keep an entry of the session state through every compaction", entry="notes:pin", example="threadkeep pin ship-it 12"
+    THREAD,
+    "keep an entry of the session state through every compaction",
+    entry="notes:set_pin",
+    example="threadkeep pin ship-it 12",
 )
 def pin(parser: ArgumentParser) -> None:
     _add_thread(parser)
@@ -327,7 +335,7 @@ def pin(parser: ArgumentParser) -> None:
 @_command(
     THREAD,
     "unpin an entry of the session state; it stays, like any other",
-    entry="notes:unpin",
+    entry="notes:set_pin",
     example="threadkeep unpin ship-it 12",
 )
 def unpin(parser: ArgumentParser) -> None:
@@ -364,30 +372,32 @@ def rollback(parser: ArgumentParser) -> None:
 
 @_command(
     THREAD,
-    "begin a new thread inside another; nothing is copied",
+    "begin a new thread from a record of another; nothing is copied",
     entry="branches:fork",
     example="threadkeep fork ship-it --before-turn 3 --name try-again",
 )
 def fork(parser: ArgumentParser) -> None:
     _add_thread(parser)
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--at", type=_parse_ordinal, metavar="ORDINAL", help="the record it begins at (default: the end)")
-    place.add_argument("--before-turn", type=parse_count, metavar="N", help="the turn it begins before")
-    place.add_argument("--after-turn", type=parse_count, metavar="N", help="the turn it begins after")
+    place.add_argument(
+        "--at", type=_parse_ordinal, metavar="ORDINAL", help="keep only the records before this one (default: keep all)"
+    )
+    place.add_argument("--before-turn", type=parse_count, metavar="N", help="keep only the turns before this one")
+    place.add_argument("--after-turn", type=parse_count, metavar="N", help="keep this turn and those before it")
     parser.add_argument("--name", metavar="ID", help="the new thread's id (default: a new one)")
 
 
 @_command(
     THREAD,
     "take threads out of the list and out of memory's reach",
-    entry="threads:archive",
+    entry="threads:set_archived",
     example="threadkeep archive ship-it",
 )
 def archive(parser: ArgumentParser) -> None:
     parser.add_argument("threads", nargs="+", metavar="THREAD", help="a thread's id, or the beginning of it")
 
 
-@_command(THREAD, "put archived threads back into the list", entry="threads:unarchive", example="threadkeep unarchive ship-it")
+@_command(THREAD, "put archived threads back into the list", entry="threads:set_archived", example="threadkeep unarchive ship-it")
 def unarchive(parser: ArgumentParser) -> None:
     archive(parser)
 
@@ -399,7 +409,7 @@ def unarchive(parser: ArgumentParser) -> None:
     example="threadkeep import ~/.codex/sessions --watch",
 )
 def import_(parser: ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="FILE", help="a transcript, or a folder of them")
+    parser.add_argument("paths", nargs="+", type=_parse_path, metavar="FILE", help="a transcript, or a folder of them")
     from threadkeep.transfer.formats import FORMATS
 
     formats = ("auto", *FORMATS)
@@ -421,7 +431,7 @@ def export(parser: ArgumentParser) -> None:
     what = "a rollout for Codex, all items one a line, a document, or the window as a list in the thread's own dialect"
     parser.add_argument("--format", choices=EXPORT_FORMATS, required=True, help=what)
     output = "the file to write; in a folder it gets the name its program would give it"
-    parser.add_argument("-o", "--output", metavar="FILE", help=output)
+    parser.add_argument("-o", "--output", type=_parse_path, metavar="FILE", help=output)
 
 
 @_command(PROGRAMS, "serve recall, notes and pins as MCP tools", example="threadkeep mcp --thread ship-it")
@@ -514,4 +524,4 @@ def erase(parser: ArgumentParser) -> None:
 )
 def takeout(parser: ArgumentParser) -> None:
     folder = "a new folder for threads, memory, keys, audit and an index"
-    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help=folder)
+    parser.add_argument("-o", "--output", type=_parse_path, required=True, metavar="FOLDER", help=folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,12 +25,8 @@ FINDINGS_SHOWN = 8
 RANGES_SHOWN = 5
 
 
-def run(args: Namespace) -> int:
+async def run(args: Namespace) -> None:
     """Compact a thread, or with `--dry-run` only compute it, and report."""
-    return asyncio.run(_compact(args))
-
-
-async def _compact(args: Namespace) -> int:
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         report = await thread.compact(
@@ -42,7 +37,6 @@ async def _compact(args: Namespace) -> int:
         print_json(_encode_report(report, dry_run=args.dry_run))
     else:
         _print_report(open_screen(), report, history, target=args.target)
-    return 0
 
 
 def _encode_report(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:

@@ -9,12 +9,16 @@ import sys
 from argparse import Namespace
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from threadkeep.client import Config, Setting, Threadkeep, build_config, resolve
 from threadkeep.config import DEFAULT_STORE
 from threadkeep.errors import StoreMissing
 from threadkeep.store.addresses import SERVERS, UNREADABLE, redact_address
 from threadkeep.store.locations import is_file, parse_sqlite_path
+
+if TYPE_CHECKING:
+    from threadkeep.gateway.http.keys import KeysFile
 
 
 def read_settings(args: Namespace, *, with_project: bool = True) -> list[Setting]:
@@ -72,6 +76,17 @@ def hide_credentials(address: str) -> str:
         return redact_address(address) or UNREADABLE
     scheme, separator, rest = address.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if separator else address
+
+
+def open_keys(config: Config) -> KeysFile | None:
+    """Return the file of gateway keys, if one is set.
+
+    Raises:
+        BadInput: It cannot be understood.
+    """
+    from threadkeep.gateway.http.keys import KeysFile
+
+    return KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
 
 
 def locate_token(config: Config) -> Path:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import Namespace
 
 from threadkeep.cli.output import open_screen
 from threadkeep.demo.play import play_demo
 
 
-def run(_: Namespace) -> int:
+async def run(_: Namespace) -> int:
     """Play the recorded session and print what was kept."""
-    return asyncio.run(play_demo(console=open_screen().console))
+    return await play_demo(console=open_screen().console)

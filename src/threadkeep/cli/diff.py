@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,12 +32,8 @@ class _Side:
     status: str
 
 
-def run(args: Namespace) -> int:
+async def run(args: Namespace) -> None:
     """Compare two checkpoints: those named, else the newest that counts with the one it builds on."""
-    return asyncio.run(_diff(args))
-
-
-async def _diff(args: Namespace) -> int:
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         store = tk.backend.store
@@ -55,7 +50,6 @@ async def _diff(args: Namespace) -> int:
         print_json(_encode_diff(thread.id, sides, later, comparison))
     else:
         _print_diff(open_screen(), thread.id, sides, later, comparison)
-    return 0
 
 
 def _measure(opened: OpenedCompaction, places: list[NumberedCompaction]) -> _Side:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.context import describe_store, hide_credentials, may_exist, open_existing_store, read_config
+from threadkeep.cli.context import describe_store, hide_credentials, may_exist, open_existing_store, open_keys, read_config
 from threadkeep.cli.formats import clean_line
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import Verdict
-from threadkeep.erasure.erase import ErasurePlan, ErasureReport, erase, plan_erasure
-from threadkeep.erasure.takeout import TakenOut, take_out
+from threadkeep.erasure.erase import erase, plan_erasure
+from threadkeep.erasure.takeout import take_out
 from threadkeep.errors import BadInput, StoreMissing
-from threadkeep.gateway.http.keys import KeysFile
 from threadkeep.store.base import FullStore
 from threadkeep.store.locations import IN_MEMORY, is_file, open_database, parse_sqlite_path
 from threadkeep.threads.backend import SystemClock
@@ -30,9 +26,10 @@ if TYPE_CHECKING:
 PROGRESS_RECORDS = 10_000
 
 
-def run_verify(args: Namespace) -> int:
+async def run_verify(args: Namespace) -> int:
     """Check one thread or all; 1 when something is wrong."""
-    verdict = asyncio.run(_verify(args))
+    async with open_existing_store(args) as tk:
+        verdict = await tk.verify(None if args.thread is None else await tk.find(args.thread))
     checked = f"{format_count(verdict.threads, 'thread')}, {format_count(verdict.records, 'record')}"
     if args.json:
         problems = [{"pointer": str(found.pointer), "code": found.code, "text": found.text} for found in verdict.problems]
@@ -48,26 +45,19 @@ def run_verify(args: Namespace) -> int:
     return 0 if verdict.ok else 1
 
 
-async def _verify(args: Namespace) -> Verdict:
-    async with open_existing_store(args) as tk:
-        thread = None if args.thread is None else await tk.find(args.thread)
-        return await tk.verify(thread)
-
-
-def run_migrate(args: Namespace) -> int:
+async def run_migrate(args: Namespace) -> None:
     """Run the migrations that are missing. Opening a file does all of them; a server's schema moves in two steps."""
     config = read_config(args)
-    applied, pending = asyncio.run(_migrate(args, config.store))
+    applied, pending = await _migrate(args, config.store)
     if args.json:
         print_json({"store": describe_store(config), "applied": applied, "pending": pending})
-        return 0
+        return
     screen = open_screen()
     done = f"ran {', '.join(map(str, applied))}" if applied else "nothing was missing"
     screen.write(("ok", "bold green"), f"  {describe_store(config)}: {done}")
     if pending:
         waiting = ", ".join(map(str, pending))
         screen.write((f"{waiting} must wait until no older threadkeep runs: then run `threadkeep migrate --post`", "yellow"))
-    return 0
 
 
 async def _migrate(args: Namespace, store: str) -> tuple[list[int], list[int]]:
@@ -82,13 +72,13 @@ async def _migrate(args: Namespace, store: str) -> tuple[list[int], list[int]]:
     return list(ran.applied), list(ran.pending)
 
 
-def run_copy(args: Namespace) -> int:
+async def run_copy(args: Namespace) -> None:
     """Copy threads to another store. Threads copied before are compared and only continued."""
-    copied = asyncio.run(_copy(args))
+    copied = await _copy(args)
     new = sum(thread.copied for thread in copied)
     if args.json:
         print_json({"threads": copied, "records": sum(thread.records for thread in copied), "copied": new})
-        return 0
+        return
     screen = open_screen()
     rows: list[list[Part]] = [
         [
@@ -102,7 +92,6 @@ def run_copy(args: Namespace) -> int:
     if rows:
         screen.write_table(["thread", ">records", ">copied", ">erased"], rows)
     screen.write(f"{format_count(len(copied), 'thread')}: {format_count(new, 'record')} copied, every digest compared")
-    return 0
 
 
 async def _copy(args: Namespace) -> list[CopiedThread]:
@@ -151,12 +140,19 @@ def _print_progress(progress: CopyProgress) -> None:
         print(f"threadkeep: {place}, {progress.done:,} of {progress.records:,} records", file=sys.stderr)
 
 
-def run_erase(args: Namespace) -> int:
+async def run_erase(args: Namespace) -> None:
     """Say what would be erased, and with `--yes` erase it."""
-    plan, report = asyncio.run(_erase(args))
+    async with open_existing_store(args) as tk:
+        thread = await tk.find(args.thread)
+        plan = await plan_erasure(tk.backend, thread.id, args.ordinals or None)
+
+        async def recompact(thread_id: str) -> object:
+            return await (await tk.find(thread_id)).compact(strategy="extractive")
+
+        report = await erase(tk.backend, plan, reason=args.reason, memories=tk.memory, recompact=recompact) if args.yes else None
     if args.json:
         print_json({"plan": plan, "done": report})
-        return 0
+        return
     screen = open_screen()
     checkpoints = format_count(sum(map(len, plan.checkpoints.values())), "checkpoint")
     screen.write(f"{format_count(len(plan.ordinals), 'record')} of {plan.thread}, {checkpoints} made from them")
@@ -164,42 +160,21 @@ def run_erase(args: Namespace) -> int:
         screen.write(("nothing was erased; --yes erases it for good", "yellow"))
     else:
         screen.write(("erased", "bold green"), f"  {format_count(report.records, 'record')}; noted in {plan.thread}")
-    return 0
 
 
-async def _erase(args: Namespace) -> tuple[ErasurePlan, ErasureReport | None]:
-    async with open_existing_store(args) as tk:
-        thread = await tk.find(args.thread)
-        plan = await plan_erasure(tk.backend, thread.id, args.ordinals or None)
-        if not args.yes:
-            return plan, None
-
-        async def recompact(thread_id: str) -> object:
-            return await (await tk.find(thread_id)).compact(strategy="extractive")
-
-        return plan, await erase(tk.backend, plan, reason=args.reason, memories=tk.memory, recompact=recompact)
-
-
-def run_takeout(args: Namespace) -> int:
+async def run_takeout(args: Namespace) -> None:
     """Write everything about a tenant into a new folder."""
     config = read_config(args)
-    keys = KeysFile(Path(config.keys_file).expanduser()).list_digests(config.tenant) if config.keys_file else []
-    done = asyncio.run(_take_out(args, Path(args.output).expanduser(), keys))
+    keys = open_keys(config)
+    async with open_existing_store(args) as tk:
+        done = await take_out(tk.backend, args.output, keys=keys.list_digests(config.tenant) if keys else [])
     if args.json:
         print_json(done)
-        return 0
-    counts = ", ".join(
-        (
-            format_count(done.threads, "thread"),
-            format_count(done.records, "record"),
-            format_count(done.memories, "memory", "memories"),
-            format_count(done.keys, "key"),
-        )
+        return
+    counts = (
+        format_count(done.threads, "thread"),
+        format_count(done.records, "record"),
+        format_count(done.memories, "memory", "memories"),
+        format_count(done.keys, "key"),
     )
-    open_screen().write(("ok", "bold green"), f"  {counts} of tenant {done.tenant} in {done.folder}")
-    return 0
-
-
-async def _take_out(args: Namespace, folder: Path, keys: Sequence[str]) -> TakenOut:
-    async with open_existing_store(args) as tk:
-        return await take_out(tk.backend, folder, keys=keys)
+    open_screen().write(("ok", "bold green"), f"  {', '.join(counts)} of tenant {done.tenant} in {done.folder}")

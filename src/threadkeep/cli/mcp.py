@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import os
 import sys
 from argparse import Namespace
 from importlib.util import find_spec
-from pathlib import Path
 
-from threadkeep.cli.context import describe_store, locate_token, read_config
+from threadkeep.cli.context import describe_store, locate_token, open_keys, read_config
 from threadkeep.cli.output import print_json
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
-from threadkeep.gateway.http.keys import Keys, KeysFile
+from threadkeep.gateway.http.keys import Keys
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 
 
-def run(args: Namespace) -> int:
+async def run(args: Namespace) -> None:
     """Serve the tools of MCP.
 
     Raises:
@@ -30,11 +28,9 @@ def run(args: Namespace) -> int:
         raise BadInput("the MCP server needs an extra that is not installed; pip install 'threadkeep[mcp]'")
     config = read_config(args)
     if args.http:
-        keys = KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None
-        asyncio.run(_serve_http(args, config, keys))
+        await _serve_http(args, config, open_keys(config))
     else:
-        asyncio.run(_serve_stdio(args, config))
-    return 0
+        await _serve_stdio(args, config)
 
 
 async def _serve_stdio(args: Namespace, config: Config) -> None:

@@ -22,21 +22,17 @@ from threadkeep.viewer.formats import format_count
 WATCH_SECONDS = 60.0
 
 
-def run(args: Namespace) -> int:
+async def run(args: Namespace) -> None:
     """Carry out one of `run show edit forget reset`."""
-    return asyncio.run(_run(args))
-
-
-async def _run(args: Namespace) -> int:
     async with open_existing_store(args) as tk:
         memories = tk.memory
         match args.action:
             case "run":
                 await _extract(memories, watch=args.watch, as_json=args.json)
-                return 0
+                return
             case "show":
                 await _show(memories, " ".join(args.words), as_json=args.json)
-                return 0
+                return
             case "edit":
                 await _edit(memories, args.file)
             case "forget" if args.words:
@@ -50,7 +46,6 @@ async def _run(args: Namespace) -> int:
         print_json({"memories": count})
     else:
         open_screen().write(("ok", "bold green"), f"  {format_count(count, 'memory', 'memories')} kept")
-    return 0
 
 
 async def _extract(memories: Memories, *, watch: bool, as_json: bool) -> None:

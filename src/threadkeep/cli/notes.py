@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from argparse import Namespace
 
@@ -13,22 +12,8 @@ from threadkeep.client import Remarked
 from threadkeep.compaction.pins import NOTE_CHARS
 
 
-def note(args: Namespace) -> int:
+async def note(args: Namespace) -> None:
     """Write a note into a thread."""
-    return asyncio.run(_note(args))
-
-
-def pin(args: Namespace) -> int:
-    """Pin an entry."""
-    return asyncio.run(_set_pin(args, pinned=True))
-
-
-def unpin(args: Namespace) -> int:
-    """Unpin an entry."""
-    return asyncio.run(_set_pin(args, pinned=False))
-
-
-async def _note(args: Namespace) -> int:
     # One character more than is allowed is enough to be refused.
     text = sys.stdin.read(NOTE_CHARS + 1) if args.text == ["-"] else " ".join(args.text)
     async with open_existing_store(args) as tk:
@@ -36,28 +21,28 @@ async def _note(args: Namespace) -> int:
         remark = await thread.note(text, pinned=args.pin)
     if args.json:
         print_json(_encode_remark(remark))
-        return 0
+        return
     screen = open_screen()
     screen.write((thread.id, "bold"), f"  noted as #{remark.record}")
     print_entries(screen, remark.entries)
     screen.write(("in the session state now, in the window from the next compaction on", "dim"))
-    return 0
 
 
-async def _set_pin(args: Namespace, *, pinned: bool) -> int:
+async def set_pin(args: Namespace) -> None:
+    """Pin an entry, or unpin it."""
+    pinned = args.command == "pin"
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         remark = await (thread.pin if pinned else thread.unpin)(args.entry)
     if args.json:
         print_json(_encode_remark(remark))
-        return 0
+        return
     entry = remark.entries[0]
     already = "already " if remark.record is None else ""
     screen = open_screen()
     screen.write((thread.id, "bold"), f"  entry {entry.id} is {already}{'' if pinned else 'un'}pinned: ", shorten_entry(entry))
     if pinned:
         screen.write(("it stays in the session state through every compaction, until `threadkeep unpin`", "dim"))
-    return 0
 
 
 def _encode_remark(remark: Remarked) -> dict[str, object]:

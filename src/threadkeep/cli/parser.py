@@ -19,7 +19,8 @@ compactions, and can prove it."""
 EPILOG = """\
 options:
   --store PATH  the store: a path, sqlite:///PATH or postgresql://…
-                (default: $THREADKEEP_STORE, threadkeep.toml, else your own)
+                (default: $THREADKEEP_STORE, else `store` in your own
+                threadkeep.toml, else a file in ~/.local/share/threadkeep)
   --json        print one JSON object
   --version     print the version
   -h, --help    print this; `threadkeep COMMAND --help` explains a command"""
@@ -82,8 +83,8 @@ def parse(arguments: Sequence[str]) -> Namespace:
         SystemExit: With 2 after an error that names the problem, or with 0 after `--help` or `--version`.
     """
     name = _find_command(arguments)
-    parser = build_parser(only=name)
-    if name and name not in COMMANDS:
+    parser = build_parser(only=name or "")
+    if name is not None and name not in COMMANDS:
         parser.exit(2, f"{parser.format_usage()}threadkeep: error: {_suggest(name)}\n")
     own, behind_dashes = _split_at_dashes(arguments) if name == "run" else (arguments, None)
     args, unknown = parser.parse_known_args(own)
@@ -100,17 +101,17 @@ def parse(arguments: Sequence[str]) -> Namespace:
     return args
 
 
-def _find_command(arguments: Sequence[str]) -> str:
-    """Return the first word that is neither an option nor an option's value; empty if there is none."""
-    return next((word for before, word in pairwise(("", *arguments)) if not word.startswith("-") and before != "--store"), "")
+def _find_command(arguments: Sequence[str]) -> str | None:
+    """Return the first word that is neither an option nor an option's value, if there is one."""
+    return next((word for before, word in pairwise(("", *arguments)) if not word.startswith("-") and before != "--store"), None)
 
 
 def _suggest(name: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"there is no command {name!r}; {hint}`threadkeep --help` lists them"
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"there is no command {name[:40]!r}{hint}\n`threadkeep --help` lists the commands"
 
 
 def _split_at_dashes(arguments: Sequence[str]) -> tuple[Sequence[str], tuple[str, ...] | None]:
@@ -122,7 +123,8 @@ def _split_at_dashes(arguments: Sequence[str]) -> tuple[Sequence[str], tuple[str
 
 
 def _add_store(parser: ArgumentParser, *, default: str | None) -> None:
-    help = "the store: a path, sqlite:///PATH or postgresql://… (default: $THREADKEEP_STORE, threadkeep.toml, else your own)"
+    default_store = "$THREADKEEP_STORE, else `store` in your own threadkeep.toml, else a file in ~/.local/share/threadkeep"
+    help = f"the store: a path, sqlite:///PATH or postgresql://… (default: {default_store})"
     parser.add_argument("--store", metavar="PATH", default=default, help=help)
 
 

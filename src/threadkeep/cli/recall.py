@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -21,12 +20,8 @@ if TYPE_CHECKING:
 SHORTEST_MARKED = 3
 
 
-def run(args: Namespace) -> int:
+async def run(args: Namespace) -> None:
     """Find records by their words or by pointer; no hit is no failure."""
-    return asyncio.run(_recall(args))
-
-
-async def _recall(args: Namespace) -> int:
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         query = await _complete_pointer(tk, thread, " ".join(args.query))
@@ -37,7 +32,6 @@ async def _recall(args: Namespace) -> int:
         )
     else:
         _print_hits(open_screen(), thread, hits, query=query)
-    return 0
 
 
 async def _complete_pointer(tk: Threadkeep, thread: Thread, query: str) -> str:

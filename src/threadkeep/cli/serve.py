@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
-from threadkeep.cli.context import describe_store, locate_token, read_config
+from threadkeep.cli.context import describe_store, locate_token, open_keys, read_config
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
     serving = Serving(
         upstream=config.openai_upstream,
         upstreams=config.upstreams,
-        keys=KeysFile(Path(config.keys_file).expanduser()) if config.keys_file else None,
+        keys=open_keys(config),
         control_token=token.text,
         log_content=config.log_content == "on",
         pages=mount_viewer(allow_changes=args.allow_changes),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -48,12 +47,8 @@ STYLES = {
 ENTRIES_SHOWN = {Section.OBJECTIVE: 3, Section.ACTIVE: 5, Section.INACTIVE: 2, Section.HANDOFF: 3, Section.EVIDENCE: 0}
 
 
-def run(args: Namespace) -> int:
+async def run(args: Namespace) -> None:
     """Show what was asked for; by default an overview for people and the window for machines."""
-    return asyncio.run(_show(args))
-
-
-async def _show(args: Namespace) -> int:
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         match args.look:
@@ -69,7 +64,6 @@ async def _show(args: Namespace) -> int:
                 await _show_overview(tk, thread)
             case _:
                 await _show_window(tk, thread, as_json=args.json)
-    return 0
 
 
 async def _show_window(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:

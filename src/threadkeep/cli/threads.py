@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.context import describe_store, may_have_store, open_existing_store, read_config
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.client import Config, Threadkeep, ThreadSummary
+from threadkeep.client import Threadkeep, ThreadSummary
 from threadkeep.viewer.formats import format_age, format_count
 
 if TYPE_CHECKING:
@@ -22,22 +21,19 @@ GAP = 2
 DROPPED_FIRST = (">records", ">compactions", ">turns", "written", ">tokens")
 
 
-def run(args: Namespace) -> int:
+async def run(args: Namespace) -> None:
     """List the threads. A store that is not there has none, and is not made."""
     config = read_config(args)
-    threads = asyncio.run(_list(config, limit=args.limit, archived=args.archived)) if may_have_store(config) else []
+    threads: list[ThreadSummary] = []
+    if may_have_store(config):
+        async with Threadkeep(config) as tk:
+            threads = await tk.threads(limit=args.limit, archived=args.archived)
     if args.json:
         print_json({"threads": threads})
     elif threads:
         _print_threads(open_screen(), threads, limit=args.limit)
     else:
         open_screen().write(f"no threads in {describe_store(config)} yet; `threadkeep run CLIENT` records a client's sessions")
-    return 0
-
-
-async def _list(config: Config, *, limit: int, archived: bool) -> list[ThreadSummary]:
-    async with Threadkeep(config) as tk:
-        return await tk.threads(limit=limit, archived=archived)
 
 
 def _print_threads(screen: Screen, threads: list[ThreadSummary], *, limit: int) -> None:
@@ -73,26 +69,16 @@ def _measure(name: str, cells: Sequence[Part]) -> int:
     return max(map(len, (name.removeprefix(">"), *texts)))
 
 
-def archive(args: Namespace) -> int:
-    """Take threads out of the list."""
-    return asyncio.run(_archive(args, archived=True))
-
-
-def unarchive(args: Namespace) -> int:
-    """Put threads back into the list."""
-    return asyncio.run(_archive(args, archived=False))
-
-
-async def _archive(args: Namespace, *, archived: bool) -> int:
-    """Find every thread first: a name that fits none, or several, changes nothing."""
+async def set_archived(args: Namespace) -> None:
+    """Take threads out of the list, or put them back. A name that fits none, or several, changes nothing."""
+    archived = args.command == "archive"
     async with open_existing_store(args) as tk:
         threads = [await tk.find(name) for name in args.threads]
         for thread in threads:
             await (thread.archive() if archived else thread.unarchive())
     if args.json:
         print_json({"threads": [{"id": thread.id, "archived": archived} for thread in threads]})
-        return 0
+        return
     screen = open_screen()
     for thread in threads:
         screen.write((thread.id, "bold"), "  archived" if archived else "  back in the list")
-    return 0

@@ -34,12 +34,9 @@ UUID_CHARS = 36
 SUFFIXES: dict[str, str] = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md"}
 
 
-def run_import(args: Namespace) -> int:
+async def run_import(args: Namespace) -> None:
     """Import files and folders. A store that is not there yet is created."""
-    return asyncio.run(_import(args, [Path(path).expanduser() for path in args.paths]))
-
-
-async def _import(args: Namespace, paths: list[Path]) -> int:
+    paths: list[Path] = args.paths
     form = None if args.format == "auto" else args.format
     async with Threadkeep(read_config(args)) as tk:
         importer = Importer(tk.backend, form=form, growing=args.watch)
@@ -54,7 +51,6 @@ async def _import(args: Namespace, paths: list[Path]) -> int:
 
         if args.watch:
             await repeat_until_terminated(import_new_items, every_s=WATCH_SECONDS)
-    return 0
 
 
 def _print_report(report: ImportReport, *, as_json: bool) -> None:
@@ -130,30 +126,26 @@ def _show_bar() -> Iterator[Progress]:
         yield update_bar
 
 
-def run_export(args: Namespace) -> int:
+async def run_export(args: Namespace) -> None:
     """Write a thread to a file, or to standard output."""
-    output = None if args.output is None else Path(args.output).expanduser()
-    return asyncio.run(_export(args, output, into_folder=output is not None and output.is_dir()))
-
-
-async def _export(args: Namespace, output: Path | None, *, into_folder: bool) -> int:
+    output: Path | None = args.output
+    into_folder = output is not None and await asyncio.to_thread(output.is_dir)
     form: str = args.format
     async with open_existing_store(args) as tk:
         thread = await tk.find(args.thread)
         if output is None:
             await _write(sys.stdout.buffer, tk, thread, form, to_terminal=sys.stdout.isatty())
-            return 0
+            return
         path = output / await _choose_name(tk, thread, form) if into_folder else output
         lines = await _write_file(path, tk, thread, form)
     if args.json:
         print_json({"thread": thread.id, "format": form, "output": str(path), "lines": lines})
-        return 0
+        return
     screen = open_screen()
     screen.write((str(path), "bold"), f"  {format_count(lines, 'line')}")
     if form == ExportFormat.CODEX and into_folder:
         screen.write(("with this file in its sessions folder, Codex resumes the thread:", "dim"))
         screen.write(f"codex resume {path.stem[-UUID_CHARS:]}", indent=2)
-    return 0
 
 
 async def _choose_name(tk: Threadkeep, thread: Thread, form: str) -> str:

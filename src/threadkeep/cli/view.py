@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import webbrowser
 from argparse import Namespace
 
@@ -16,13 +15,8 @@ from threadkeep.viewer.servers import StandaloneViewer
 HOST = "127.0.0.1"
 
 
-def run(args: Namespace) -> int:
+async def run(args: Namespace) -> None:
     """Serve the viewer until SIGINT or SIGTERM."""
-    asyncio.run(_view(args))
-    return 0
-
-
-async def _view(args: Namespace) -> None:
     async with open_existing_store(args) as tk:
         # The printed address stays in the browser's history, so its token is valid only while this runs.
         own_token = make_token()

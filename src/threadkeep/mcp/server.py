@@ -1,4 +1,4 @@
-"""The MCP server: handlers of the official SDK for the tools and the checkpoints, and how they ask the user."""
+"""The MCP server: handlers of the official SDK for the tools, and how they ask the user."""
 
 from __future__ import annotations
 
@@ -22,23 +22,15 @@ from mcp.types import (
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
     TextContent,
-    TextResourceContents,
     Tool,
     ToolAnnotations,
 )
 
 from threadkeep import __version__
-from threadkeep.errors import BadInput, NotFound, ThreadkeepError
-from threadkeep.mcp.checkpoints import MEDIA_TYPE, TEMPLATE, list_checkpoints, read_checkpoint
+from threadkeep.errors import ThreadkeepError
 from threadkeep.mcp.tools import TOOLS, Access, ToolKind, shorten
 
 Context = ServerRequestContext[Any, Any]
@@ -154,31 +146,6 @@ def make_server(access_of: AccessOf, *, read_only: bool = False) -> Server[Any]:
         except (ThreadkeepError, _Refused) as error:
             return _make_result(str(error), is_error=True)
 
-    async def list_resources(context: Context, page: PaginatedRequestParams | None) -> ListResourcesResult:
-        try:
-            found, cursor = await list_checkpoints((await access_of(context)).tk, cursor=page.cursor if page else None)
-        except BadInput as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
-        listed = [
-            Resource(uri=each.uri, name=each.name, title=each.title, description=f"In turn {each.turn}.", mime_type=MEDIA_TYPE)
-            for each in found
-        ]
-        return ListResourcesResult(resources=listed, next_cursor=cursor)
-
-    async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        description = "One compaction of a thread: what it kept, what it cost, and what the audit found."
-        template = ResourceTemplate(
-            uri_template=TEMPLATE, name="checkpoint", title="Checkpoint", description=description, mime_type=MEDIA_TYPE
-        )
-        return ListResourceTemplatesResult(resource_templates=[template])
-
-    async def read_resource(context: Context, asked: ReadResourceRequestParams) -> ReadResourceResult:
-        try:
-            text = await read_checkpoint((await access_of(context)).tk, str(asked.uri))
-        except (BadInput, NotFound) as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
-        return ReadResourceResult(contents=[TextResourceContents(uri=asked.uri, mime_type=MEDIA_TYPE, text=text)])
-
     return Server(
         "threadkeep",
         version=__version__,
@@ -186,9 +153,6 @@ def make_server(access_of: AccessOf, *, read_only: bool = False) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_list_resource_templates=list_templates,
-        on_read_resource=read_resource,
     )
 
 
