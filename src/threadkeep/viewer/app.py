@@ -6,8 +6,8 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl, unquote, urlsplit
+from dataclasses import replace
+from urllib.parse import parse_qsl, urlsplit
 
 from threadkeep import __version__
 from threadkeep.client import Thread, Threadkeep
@@ -19,13 +19,20 @@ from threadkeep.gateway.status import find_status
 from threadkeep.store import ThreadStore
 from threadkeep.viewer.login import Guest, Tickets, find_ticket, name_cookie, render_cookie
 from threadkeep.viewer.page_handlers import (
-    RECORD_PAGES,
-    THREAD_PAGES,
+    Request,
     Values,
     read_number,
     send_raw_record,
+    send_size_history,
+    show_compaction,
+    show_hits,
     show_memory,
+    show_overview,
+    show_record,
+    show_state,
     show_threads,
+    show_timeline,
+    show_window,
 )
 from threadkeep.viewer.renderer import link_thread, render
 from threadkeep.viewer.responses import Response, find_asset, hash_assets, redirect, send_events
@@ -41,30 +48,6 @@ Unlock = Callable[[str], Guest | None]
 # Whether the keys that a visitor's ticket rests on are still valid.
 Admits = Callable[[Guest], bool]
 StoreOf = Callable[[str | None], Awaitable[Threadkeep]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """A request of an admitted visitor; `names` are the parts of its path, `has_key` says that it carries a key itself."""
-
-    call: Call
-    caller: Caller
-    guest: Guest
-    has_key: bool
-    tk: Threadkeep
-    names: Mapping[str, str]
-
-    @property
-    def query(self) -> dict[str, str]:
-        return parse_query(self.call)
-
-    async def find_thread(self) -> Thread:
-        """Return the thread the path names.
-
-        Raises:
-            ThreadNotFound: There is none.
-        """
-        return await self.tk.find(unquote(self.names["thread"]))
 
 
 class Viewer:
@@ -117,7 +100,13 @@ class Viewer:
             visitor = guest or self._find_guest(call)
             if visitor is None:
                 return redirect("/ui/enter") if call.method == "GET" else self._fail("no_ticket", "log in first", status=401)
-            return await self._route(path, call, caller, visitor, has_key=guest is not None)
+            if guest is not None and path == "/ui":
+                # Links carry neither the key in the URL nor that in a header, so the visitor continues with a ticket.
+                return self._give_ticket(name_cookie(first(call.headers, b"host")), guest)
+            if call.method == "POST" and not self._allow_changes:
+                message = "the viewer is read-only; start it with --allow-changes to make changes"
+                return self._fail("read_only", message, status=403)
+            return await self._route(path, call, caller, visitor)
         except ThreadkeepError as error:
             return self._fail(error.code, str(error), status=find_status(error))
 
@@ -143,54 +132,21 @@ class Viewer:
         guest = self._tickets.read(ticket, now=self._now()) if ticket else None
         return guest if guest is not None and self._admits(guest) else None
 
-    async def _route(self, path: str, call: Call, caller: Caller, guest: Guest, *, has_key: bool) -> Response | None:
+    async def _route(self, path: str, call: Call, caller: Caller, guest: Guest) -> Response | None:
         for method, pattern, handler in ROUTES:
             if method == call.method and (found := pattern.fullmatch(path)):
-                tk = await self._stores(guest.tenant)
-                request = _Request(call=call, caller=caller, guest=guest, has_key=has_key, tk=tk, names=found.groupdict())
-                return await handler(self, request)
+                request = Request(
+                    call=call,
+                    caller=caller,
+                    tk=await self._stores(guest.tenant),
+                    query=parse_query(call),
+                    names=found.groupdict(),
+                    common=self._common_values(guest),
+                    is_admitted=lambda: self._admits(guest),
+                    stopping=self._stopping,
+                )
+                return await handler(request)
         return self._fail("unknown_path", "there is no such page", status=404)
-
-    async def _show_threads(self, request: _Request) -> Response:
-        if request.has_key:
-            # Links carry neither the key in the URL nor that in a header, so the visitor continues with a ticket.
-            return self._give_ticket(name_cookie(first(request.call.headers, b"host")), request.guest)
-        return await show_threads(request.tk, request.query, self._common_values(request.guest))
-
-    async def _show_memory(self, request: _Request) -> Response:
-        return await show_memory(request.tk, request.query, self._common_values(request.guest))
-
-    async def _show_thread(self, request: _Request) -> Response:
-        show = THREAD_PAGES[request.names["page"] or ""]
-        return await show(request.tk, await request.find_thread(), request.query, self._common_values(request.guest))
-
-    async def _show_record(self, request: _Request) -> Response:
-        show = RECORD_PAGES[request.names["page"]]
-        thread, ordinal = await request.find_thread(), int(request.names["at"])
-        return await show(request.tk, thread, ordinal, request.query, self._common_values(request.guest))
-
-    async def _send_raw_record(self, request: _Request) -> Response:
-        return await send_raw_record(request.tk, await request.find_thread(), int(request.names["at"]))
-
-    async def _follow_threads(self, request: _Request) -> None:
-        await self._send_events(request, follow_threads(request.tk.backend.store, stopping=self._stopping))
-
-    async def _follow_thread(self, request: _Request) -> None:
-        thread = await request.find_thread()
-        last = first(request.call.headers, b"last-event-id")
-        is_number = last.isascii() and last.isdecimal() and len(last) < 16
-        after = int(last) if is_number else read_number(request.query, "after")
-        events = follow(request.tk.backend.store, thread.id, after=after, stopping=self._stopping)
-        await self._send_events(request, events)
-
-    async def _send_events(self, request: _Request, events: AsyncIterator[bytes]) -> None:
-        await send_events(request.caller, events, is_admitted=lambda: self._admits(request.guest))
-
-    async def _change(self, request: _Request) -> Response:
-        thread = await request.find_thread()
-        if not self._allow_changes:
-            return self._fail("read_only", "the viewer is read-only; start it with --allow-changes to make changes", status=403)
-        return redirect(await change_thread(request.names["change"], thread, await _read_form(request.caller)))
 
     def _common_values(self, guest: Guest | None = None) -> Values:
         """Return what every template needs."""
@@ -211,16 +167,44 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace("THREAD", r"/ui/t/(?P<thread>[^/]+)").replace("AT", r"(?P<at>\d{1,15})"))
 
 
+async def _follow_threads(request: Request) -> None:
+    """Stream an event whenever any thread was written."""
+    events = follow_threads(request.tk.backend.store, stopping=request.stopping)
+    await send_events(request.caller, events, is_admitted=request.is_admitted)
+
+
+async def _follow_thread(request: Request) -> None:
+    """Stream an event for each new record of a thread."""
+    thread = await request.find_thread()
+    last = first(request.call.headers, b"last-event-id")
+    is_number = last.isascii() and last.isdecimal() and len(last) < 16
+    after = int(last) if is_number else read_number(request.query, "after")
+    events = follow(request.tk.backend.store, thread.id, after=after, stopping=request.stopping)
+    await send_events(request.caller, events, is_admitted=request.is_admitted)
+
+
+async def _change(request: Request) -> Response:
+    """Make the change that a form asks for."""
+    thread = await request.find_thread()
+    return redirect(await change_thread(request.names["change"], thread, await _read_form(request.caller)))
+
+
 # The routes of admitted visitors.
-ROUTES: tuple[tuple[str, re.Pattern[str], Callable[[Viewer, _Request], Awaitable[Response | None]]], ...] = (
-    ("GET", _compile(r"/ui"), Viewer._show_threads),
-    ("GET", _compile(r"/ui/memory"), Viewer._show_memory),
-    ("GET", _compile(r"/ui/events"), Viewer._follow_threads),
-    ("GET", _compile(rf"THREAD(?:/(?P<page>{'|'.join(map(re.escape, filter(None, THREAD_PAGES)))}))?"), Viewer._show_thread),
-    ("GET", _compile(rf"THREAD/(?P<page>{'|'.join(RECORD_PAGES)})/AT"), Viewer._show_record),
-    ("GET", _compile(r"THREAD/r/AT/raw"), Viewer._send_raw_record),
-    ("GET", _compile(r"THREAD/events"), Viewer._follow_thread),
-    ("POST", _compile(r"THREAD/(?P<change>[a-z]+)"), Viewer._change),
+ROUTES: tuple[tuple[str, re.Pattern[str], Callable[[Request], Awaitable[Response | None]]], ...] = (
+    ("GET", _compile(r"/ui"), show_threads),
+    ("GET", _compile(r"/ui/memory"), show_memory),
+    ("GET", _compile(r"/ui/events"), _follow_threads),
+    ("GET", _compile(r"THREAD"), show_overview),
+    ("GET", _compile(r"THREAD/timeline"), show_timeline),
+    ("GET", _compile(r"THREAD/state"), show_state),
+    ("GET", _compile(r"THREAD/window"), show_window),
+    ("GET", _compile(r"THREAD/find"), show_hits),
+    ("GET", _compile(r"THREAD/series\.json"), send_size_history),
+    ("GET", _compile(r"THREAD/events"), _follow_thread),
+    ("GET", _compile(r"THREAD/r/AT"), show_record),
+    ("GET", _compile(r"THREAD/r/AT/raw"), send_raw_record),
+    ("GET", _compile(r"THREAD/c/AT"), show_compaction),
+    ("POST", _compile(r"THREAD/(?P<change>[a-z]+)"), _change),
 )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from urllib.parse import unquote
 
 import msgspec
 
@@ -13,6 +15,7 @@ from threadkeep.compaction.drafts.strategies import DEFAULT, STRATEGIES
 from threadkeep.compaction.report import compare
 from threadkeep.compaction.run import find_newest_failed_attempts
 from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
+from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.memory.memory import Memories
 from threadkeep.threads import Pointer, parse_pointer
 from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_current_turn, load_live_path, load_metadata
@@ -27,7 +30,6 @@ from threadkeep.viewer.size_history import read_size_history
 from threadkeep.viewer.thread_list import Filter, list_threads
 from threadkeep.viewer.timeline import KINDS, Place, open_record, read_timeline
 
-Query = Mapping[str, str]
 Values = dict[str, object]
 
 MOST_HITS = 20
@@ -39,31 +41,78 @@ MOST_RELATIVES = 200
 FATES = ("left", "shortened", "kept", "rewritten", "new")
 
 
-async def show_threads(tk: Threadkeep, query: Query, common: Values) -> Response:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request of an admitted visitor.
+
+    Attributes:
+        query: The values of the address; if a name is repeated, its last value counts.
+        names: The parts of the path.
+        common: The values that every template needs.
+        is_admitted: Whether the visitor is still admitted.
+        stopping: Ends streams of events.
+    """
+
+    call: Call
+    caller: Caller
+    tk: Threadkeep
+    query: Mapping[str, str]
+    names: Mapping[str, str]
+    common: Values
+    is_admitted: Callable[[], bool]
+    stopping: asyncio.Event
+
+    @property
+    def at(self) -> int:
+        """The ordinal in the path."""
+        return int(self.names["at"])
+
+    async def find_thread(self) -> Thread:
+        """Return the thread the path names.
+
+        Raises:
+            ThreadNotFound: There is none.
+        """
+        return await self.tk.find(unquote(self.names["thread"]))
+
+    def render(self, template: str, **values: object) -> Response:
+        """Return a page."""
+        return Response(body=render(template, {**self.common, **values}))
+
+    async def render_thread(self, template: str, thread: Thread, **values: object) -> Response:
+        """Return a page of a thread, with its head."""
+        store = self.tk.backend.store
+        row = await store.get(thread.id)
+        title, turns = await find_title(store, row), await load_current_turn(store, row, stop=row.next)
+        return self.render(template, thread=thread, row=row, title=title, turns=turns, **values)
+
+
+async def show_threads(request: Request) -> Response:
     """The list, with search and filters."""
+    query = request.query
     wanted = Filter(
         words=query.get("q", "").strip(),
         dialect=query.get("dialect", ""),
         only=query.get("only", ""),
         start=read_number(query, "start") or 0,
     )
-    return Response(body=render("threads.html", {**common, "wanted": wanted, "listing": await list_threads(tk, wanted)}))
+    return request.render("threads.html", wanted=wanted, listing=await list_threads(request.tk, wanted))
 
 
-async def show_memory(tk: Threadkeep, query: Query, common: Values) -> Response:
+async def show_memory(request: Request) -> Response:
     """The tenant's memories, each linked to the records it comes from."""
-    words = query.get("q", "").strip()
-    memories = Memories(tk.backend)
+    words = request.query.get("q", "").strip()
+    memories = Memories(request.tk.backend)
     state = await memories.state()
     found = await memories.search(words, limit=MOST_MEMORIES) if words else state.memories[:MOST_MEMORIES]
-    values: Values = {
-        "words": words,
-        "found": [(memory, list(_parse_sources(memory.sources))) for memory in found],
-        "total": len(state.memories),
-        "pending": len(state.pending),
-        "failures": len(state.failures),
-    }
-    return Response(body=render("memory.html", {**common, **values}))
+    return request.render(
+        "memory.html",
+        words=words,
+        found=[(memory, list(_parse_sources(memory.sources))) for memory in found],
+        total=len(state.memories),
+        pending=len(state.pending),
+        failures=len(state.failures),
+    )
 
 
 def _parse_sources(sources: Sequence[str]) -> Iterator[Pointer]:
@@ -75,8 +124,9 @@ def _parse_sources(sources: Sequence[str]) -> Iterator[Pointer]:
             continue
 
 
-async def show_overview(tk: Threadkeep, thread: Thread, query: Query, common: Values) -> Response:
+async def show_overview(request: Request) -> Response:
     """A thread at a glance: its size over time, its compactions, forks, mail and sub-agents."""
+    tk, thread, query = request.tk, await request.find_thread(), request.query
     store = tk.backend.store
     places = await number_compactions(store, thread.id)
     values: Values = {
@@ -93,7 +143,7 @@ async def show_overview(tk: Threadkeep, thread: Thread, query: Query, common: Va
         "done": query.get("done", ""),
         "done_at": read_number(query, "at"),
     }
-    return Response(body=render("overview.html", {**common, **await _describe_thread(tk, thread), **values}))
+    return await request.render_thread("overview.html", thread, **values)
 
 
 async def _measure_pressure(tk: Threadkeep, thread: Thread) -> Pressure | None:
@@ -111,35 +161,38 @@ async def _measure_pressure(tk: Threadkeep, thread: Thread) -> Pressure | None:
     )
 
 
-async def show_timeline(tk: Threadkeep, thread: Thread, query: Query, common: Values) -> Response:
+async def show_timeline(request: Request) -> Response:
     """A page of the thread's records."""
+    tk, thread, query = request.tk, await request.find_thread(), request.query
     kind = query.get("side", "all")
     if kind not in KINDS:
         raise BadInput(f"a timeline has no side {kind!r}; choose one of {', '.join(KINDS)}")
     place = Place(kind=kind, **{name: read_number(query, name) for name in ("at", "before", "after", "since")})
     numbers = {each.record.ordinal: each.number for each in await number_compactions(tk.backend.store, thread.id)}
     values: Values = {"page": await read_timeline(tk, thread, place), "place": place, "kinds": KINDS, "numbers": numbers}
-    return Response(body=render("timeline.html", {**common, **await _describe_thread(tk, thread), **values}))
+    return await request.render_thread("timeline.html", thread, **values)
 
 
-async def show_record(tk: Threadkeep, thread: Thread, ordinal: int, query: Query, common: Values) -> Response:
+async def show_record(request: Request) -> Response:
     """One record; with `part=body` only what the timeline shows when a line is opened."""
-    opened = await open_record(tk, thread, ordinal)
+    thread, query = await request.find_thread(), request.query
+    opened = await open_record(request.tk, thread, request.at)
     if query.get("part") == "body":
-        return Response(body=render("record_body.html", {**common, "thread": thread, "opened": opened}))
-    return Response(body=render("record.html", {**common, **await _describe_thread(tk, thread), "opened": opened}))
+        return request.render("record_body.html", thread=thread, opened=opened)
+    return await request.render_thread("record.html", thread, opened=opened)
 
 
-async def send_raw_record(tk: Threadkeep, thread: Thread, ordinal: int) -> Response:
+async def send_raw_record(request: Request) -> Response:
     """A record's bytes as a download, which the browser never renders."""
-    opened = await open_record(tk, thread, ordinal)
-    name = f'attachment; filename="record-{ordinal}.json"'.encode()
+    opened = await open_record(request.tk, await request.find_thread(), request.at)
+    name = f'attachment; filename="record-{request.at}.json"'.encode()
     return Response(body=opened.record.body, content_type=b"application/octet-stream", headers=((b"content-disposition", name),))
 
 
-async def show_compaction(tk: Threadkeep, thread: Thread, ordinal: int, query: Query, common: Values) -> Response:
+async def show_compaction(request: Request) -> Response:
     """What one compaction did to the window and the ledger, what it cost, and what its audit found."""
-    store = tk.backend.store
+    thread, query, ordinal = await request.find_thread(), request.query, request.at
+    store = request.tk.backend.store
     compared_with = read_number(query, "from")
     opened = await open_compaction(store, thread.id, ordinal, compared_with=compared_with)
     places = await number_compactions(store, thread.id)
@@ -164,11 +217,12 @@ async def show_compaction(tk: Threadkeep, thread: Thread, ordinal: int, query: Q
         "fate": fate,
         "page_rows": PAGE,
     }
-    return Response(body=render("compaction.html", {**common, **await _describe_thread(tk, thread), **values}))
+    return await request.render_thread("compaction.html", thread, **values)
 
 
-async def show_state(tk: Threadkeep, thread: Thread, query: Query, common: Values) -> Response:
+async def show_state(request: Request) -> Response:
     """The session state of the newest compaction in use, with the pins and notes made since."""
+    thread, query = await request.find_thread(), request.query
     history = await thread.history()
     ledger = read_ledger(history)
     values: Values = {
@@ -178,11 +232,12 @@ async def show_state(tk: Threadkeep, thread: Thread, query: Query, common: Value
         "done": query.get("done", ""),
         "entry": ledger.find(query.get("entry", "")),
     }
-    return Response(body=render("state.html", {**common, **await _describe_thread(tk, thread), **values}))
+    return await request.render_thread("state.html", thread, **values)
 
 
-async def show_window(tk: Threadkeep, thread: Thread, query: Query, common: Values) -> Response:
+async def show_window(request: Request) -> Response:
     """What the model sees next, position by position."""
+    thread, query = await request.find_thread(), request.query
     history = await thread.history()
     start = read_number(query, "start") or 0
     positions = list_positions(history, thread.dialect)
@@ -193,44 +248,24 @@ async def show_window(tk: Threadkeep, thread: Thread, query: Query, common: Valu
         "page_rows": PAGE,
         "tokens": history.tokens,
     }
-    return Response(body=render("window.html", {**common, **await _describe_thread(tk, thread), **values}))
+    return await request.render_thread("window.html", thread, **values)
 
 
-async def show_hits(tk: Threadkeep, thread: Thread, query: Query, common: Values) -> Response:
+async def show_hits(request: Request) -> Response:
     """Originals that match some words, as `recall` finds them."""
+    thread, query = await request.find_thread(), request.query
     words = query.get("q", "").strip()
     hits = await thread.recall(words, limit=MOST_HITS) if words else []
-    return Response(body=render("find.html", {**common, **await _describe_thread(tk, thread), "words": words, "hits": hits}))
+    return await request.render_thread("find.html", thread, words=words, hits=hits)
 
 
-async def send_size_history(tk: Threadkeep, thread: Thread, _: Query, __: Values) -> Response:
+async def send_size_history(request: Request) -> Response:
     """The figures of the plot, as JSON."""
-    body = msgspec.json.encode(asdict(await read_size_history(tk, thread)))
+    body = msgspec.json.encode(asdict(await read_size_history(request.tk, await request.find_thread())))
     return Response(body=body, content_type=b"application/json")
 
 
-ThreadPage = Callable[[Threadkeep, Thread, Query, Values], Awaitable[Response]]
-THREAD_PAGES: Mapping[str, ThreadPage] = {
-    "": show_overview,
-    "timeline": show_timeline,
-    "state": show_state,
-    "window": show_window,
-    "find": show_hits,
-    "series.json": send_size_history,
-}
-RecordPage = Callable[[Threadkeep, Thread, int, Query, Values], Awaitable[Response]]
-RECORD_PAGES: Mapping[str, RecordPage] = {"r": show_record, "c": show_compaction}
-
-
-async def _describe_thread(tk: Threadkeep, thread: Thread) -> Values:
-    """Return the values of the top of a thread's pages."""
-    store = tk.backend.store
-    row = await store.get(thread.id)
-    title, turns = await find_title(store, row), await load_current_turn(store, row, stop=row.next)
-    return {"thread": thread, "row": row, "title": title, "turns": turns}
-
-
-def read_number(query: Query, name: str) -> int | None:
+def read_number(query: Mapping[str, str], name: str) -> int | None:
     """Return a number from an address or a form; None if it is empty.
 
     Raises:
