@@ -44,6 +44,24 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool the model wants to be run; `arguments` are JSON as it wrote them, which may be none."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What a call returned, as text; `is_error` is None where the client does not say how it ended."""
+
+    call_id: str
+    text: str
+    is_error: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What threadkeep knows about an item.
 
@@ -52,6 +70,8 @@ class View:
         opens: Ids of the tool calls this item opens.
         closes: Ids of the tool calls this item closes.
         tool: Name of the called tool, for a call.
+        calls: The calls it makes, in order, without those of the provider's own tools.
+        outputs: What the calls that it answers returned, in order.
         images: How many images it carries.
         by_person: Whether a person really wrote it, as against a host that speaks in the user's role.
         said: The person's own words in it, without what the host put around them.
@@ -66,6 +86,8 @@ class View:
     opens: tuple[str, ...] = ()
     closes: tuple[str, ...] = ()
     tool: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    outputs: tuple[ToolOutput, ...] = ()
     images: int = 0
     by_person: bool = False
     said: str = ""

@@ -18,9 +18,9 @@ from threadkeep.compaction.facts.facts import (
     OPEN_KEPT,
     Facts,
     ObservedItem,
-    digest_turn,
     fold,
     render_facts,
+    tell_work,
 )
 from threadkeep.compaction.facts.shell import read_line
 from threadkeep.dialects import Dialect, find_dialect
@@ -33,6 +33,8 @@ Json = dict[str, Any]
 RESPONSES: Final = find_dialect("responses")
 CHAT: Final = find_dialect("chat")
 MESSAGES: Final = find_dialect("messages")
+GEMINI: Final = find_dialect("gemini")
+ALL: Final = (RESPONSES, CHAT, MESSAGES, GEMINI)
 DIALECTS: Final = {samples.dialect.name: samples for samples in SAMPLES}
 
 PATCH: Final = (
@@ -58,7 +60,7 @@ def call(dialect: Dialect, call_id: str, name: str, arguments: object) -> Json:
                 "tool_calls": [{"id": call_id, "type": "function", "function": function}],
             }
         case "gemini":
-            return {"role": "model", "parts": [{"functionCall": {"name": name, "args": arguments}}]}
+            return {"role": "model", "parts": [{"functionCall": {"id": call_id, "name": name, "args": arguments}}]}
         case _:
             use = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
             return {"role": "assistant", "content": [{"type": "text", "text": "Let me see."}, use]}
@@ -71,7 +73,7 @@ def output(dialect: Dialect, call_id: str, text: str, *, failed: bool | None = N
         case "chat":
             return {"role": "tool", "tool_call_id": call_id, "content": text}
         case "gemini":
-            answered = {"name": call_id, "response": {"error" if failed else "output": text}}
+            answered = {"id": call_id, "name": "f", "response": {"error" if failed else "output": text}}
             return {"role": "user", "parts": [{"functionResponse": answered}]}
         case _:
             flag = {} if failed is None else {"is_error": failed}
@@ -92,7 +94,10 @@ def observed(dialect: Dialect, values: Sequence[Json]) -> list[ObservedItem]:
 
 def lines(dialect: Dialect, values: Sequence[Json], part: str) -> list[str]:
     """The lines of one part of the facts that a history shows."""
-    return [line.text for line in getattr(render_facts(fold(Facts(), observed(dialect, values))), part)]
+    facts = fold(Facts(), observed(dialect, values))
+    if part == "commands":
+        return [line for line in tell_work(Facts(), facts) if line.startswith("ran ")]
+    return [line.text for line in getattr(render_facts(facts), part)]
 
 
 def used(dialect: Dialect, name: str, arguments: object, answer: str, *, failed: bool | None = None) -> list[Json]:
@@ -133,6 +138,8 @@ def ran(dialect: Dialect, command: str, answer: str, *, failed: bool | None = No
         (CHAT, "str_replace_editor", {"command": "view", "path": "/w/a.py"}, "1 x", []),
         (CHAT, "edit", {"search": "a", "replace": "b"}, "done\n(Open file: /w/a.py)\nbash-$", ["changed /w/a.py"]),
         (CHAT, "delete_file", {"path": "./src/a.ts"}, "ok", ["deleted src/a.ts"]),
+        (GEMINI, "write_file", {"file_path": "src/a.ts", "content": "x"}, "written", ["changed src/a.ts"]),
+        (GEMINI, "run_shell_command", {"command": "sed -i s/a/b/ a.py"}, "Exit Code: 0", ["changed a.py"]),
         # Tools that read, and tools nobody knows.
         (MESSAGES, "Read", {"file_path": "/w/a.py"}, "x", []),
         (CHAT, "update_reservation", {"path": "JFK/SEA", "flights": ["a.py"]}, "ok", []),
@@ -168,6 +175,7 @@ def test_a_file_is_changed_by_a_tool_that_changes_files(
         (CHAT, "bash", {"command": "sed -i s/a/b/ a.py; ls"}, "sed: can't read a.py: No such file or directory", None),
         (RESPONSES, "apply_patch", {"input": PATCH}, "patch rejected by user", None),
         (RESPONSES, "shell", {"command": ["apply_patch", PATCH]}, "exec command rejected by user", None),
+        (GEMINI, "replace", {"file_path": "src/a.ts"}, "0 occurrences found", True),
     ],
 )
 def test_a_call_answered_with_an_error_changes_nothing(
@@ -475,10 +483,11 @@ def test_a_turn_is_told_in_a_few_lines() -> None:
         *ran(MESSAGES, "cd /w/lib && rm old.py", "", failed=False),
         *ran(MESSAGES, "make test", "Exit code 1\nFAILED", failed=True),
     ]
-    digest = digest_turn(observed(MESSAGES, items))
-    assert digest.changed is not None
-    assert digest.changed.text == "changed a.py, b.py, old.py (deleted)"
-    assert [(line.text, str(line.source)) for line in digest.commands] == [("ran `make test`: failed, exit 1: FAILED", "t#9")]
+    before = fold(Facts(), observed(MESSAGES, items)[:1])
+    assert tell_work(before, fold(before, observed(MESSAGES, items))) == (
+        "changed a.py, b.py, old.py (deleted)",
+        "ran `make test`: failed, exit 1: FAILED",
+    )
 
 
 # What always holds.
@@ -515,7 +524,7 @@ ANSWERS: Final = st.sampled_from(
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Dialect, list[Json]]:
     """Calls, answers and people in any order, sensible or not."""
-    dialect = draw(st.sampled_from([RESPONSES, CHAT, MESSAGES]))
+    dialect = draw(st.sampled_from(ALL))
     calls = st.one_of(
         st.builds(lambda i, p: call(dialect, i, "Edit", {"file_path": p}), IDS, PATHS),
         st.builds(lambda i, c: call(dialect, i, "shell", {"command": c}), IDS, COMMANDS),
@@ -551,7 +560,7 @@ def test_it_makes_no_difference_where_the_records_are_split(history: tuple[Diale
 @given(history=histories())
 def test_every_line_points_to_a_record_and_is_one_line(history: tuple[Dialect, list[Json]]) -> None:
     found = render_facts(fold(Facts(), observed(*history)))
-    parts = (found.changed, found.commands, found.failure, found.open_calls, found.todos, found.images)
+    parts = (found.changed, found.failure, found.open_calls, found.todos, found.images)
     ordinals = range(1, len(history[1]) + 1)
     assert all(line.source.ordinal in ordinals and "\n" not in line.text for part in parts for line in part)
 
@@ -592,7 +601,7 @@ TOOLS: Final = [
 
 @settings(max_examples=50)
 @given(
-    dialect=st.sampled_from([RESPONSES, CHAT, MESSAGES]),
+    dialect=st.sampled_from(ALL),
     tool=st.sampled_from(TOOLS),
     arguments=st.one_of(ODD, st.dictionaries(st.sampled_from(NAMES), ODD)),
     answer=ODD,
@@ -608,6 +617,8 @@ def test_odd_arguments_and_answers_are_read_without_an_error(
             closed["content"][0]["content"] = answer
         case "responses":
             closed["output"] = answer
+        case "gemini":
+            closed["parts"][0]["functionResponse"]["response"] = answer
         case _:
             closed["content"] = json.dumps(answer)
     facts = fold(Facts(), observed(dialect, [opened, closed]))
@@ -653,7 +664,6 @@ def test_a_hostile_answer_takes_linear_time(answer: str) -> None:
 
 def test_gemini_s_calls_without_ids_give_the_same_facts() -> None:
     """Its calls and responses are paired by name and order; an `error` field says that a call failed."""
-    gemini = find_dialect("gemini")
 
     def did(*calls: tuple[str, object, str, bool]) -> list[Json]:
         opened = [{"functionCall": {"name": name, "args": arguments}} for name, arguments, _, _ in calls]
@@ -668,8 +678,8 @@ def test_gemini_s_calls_without_ids_give_the_same_facts() -> None:
         ("shell", {"command": "make lint"}, "fine", False),
         ("write_file", {"file_path": "src/a.py", "content": "x"}, "written", False),
     )
-    assert lines(gemini, history, "changed") == ["changed src/a.py"]
-    assert lines(gemini, history, "failure") == ["last error: `make test`: two tests failed"]
-    told = lines(gemini, history, "commands")
+    assert lines(GEMINI, history, "changed") == ["changed src/a.py"]
+    assert lines(GEMINI, history, "failure") == ["last error: `make test`: two tests failed"]
+    told = lines(GEMINI, history, "commands")
     assert (told[0].startswith("ran `make test`: failed"), told[1]) == (True, "ran `make lint`")
-    assert lines(gemini, [*history, *did(("shell", {"command": "make test"}, "Exit code: 0", False))], "failure") == []
+    assert lines(GEMINI, [*history, *did(("shell", {"command": "make test"}, "Exit code: 0", False))], "failure") == []

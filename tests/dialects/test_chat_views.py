@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from threadkeep.dialects.chat import CHAT
-from threadkeep.items import Item, ItemKind, Role, View, find_boundaries, find_open_calls, find_orphans
+from threadkeep.items import Item, ItemKind, Role, ToolCall, ToolOutput, View, find_boundaries, find_open_calls, find_orphans
 
 REQUESTS = Path(__file__).parent / "fixtures" / "chat" / "requests"
 
@@ -34,11 +34,17 @@ def answered(text: str) -> View:
 
 
 def called(text: str, *, tool: str, opens: Sequence[str], words: str = "") -> View:
-    return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=text, opens=tuple(opens), tool=tool, words=words)
+    told = text.removeprefix(f"{words}\n")
+    arguments = told.split("\n") if len(opens) > 1 else [told]
+    calls = (ToolCall(id=call_id, name=tool, arguments=each) for call_id, each in zip(opens, arguments, strict=False))
+    return View(
+        kind=ItemKind.CALL, role=Role.ASSISTANT, text=text, opens=tuple(opens), tool=tool, calls=tuple(calls), words=words
+    )
 
 
 def returned(text: str, *closes: str, images: int = 0) -> View:
-    return View(kind=ItemKind.OUTPUT, role=Role.TOOL, text=text, closes=closes, images=images)
+    outputs = tuple(ToolOutput(call_id=call_id, text=text) for call_id in closes)
+    return View(kind=ItemKind.OUTPUT, role=Role.TOOL, text=text, closes=closes, outputs=outputs, images=images)
 
 
 def thought(text: str) -> View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from threadkeep.dialects.messages import MESSAGES
-from threadkeep.items import ItemKind, Role, View
+from threadkeep.items import ItemKind, Role, ToolOutput, View
 
 
 def user(*texts: str) -> View:
@@ -51,7 +51,7 @@ def test_a_picture_without_a_word_is_a_persons() -> None:
     )
     result = {"type": "tool_result", "tool_use_id": "a", "content": [image]}
     assert MESSAGES.view(MESSAGES.parse({"role": "user", "content": [result]})) == View(
-        kind=ItemKind.OUTPUT, role=Role.TOOL, images=1, closes=("a",)
+        kind=ItemKind.OUTPUT, role=Role.TOOL, images=1, closes=("a",), outputs=(ToolOutput(call_id="a", text=""),)
     )
 
 

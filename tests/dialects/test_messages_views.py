@@ -7,7 +7,7 @@ from pathlib import Path
 from inline_snapshot import snapshot
 
 from threadkeep.dialects.messages import MESSAGES
-from threadkeep.items import ItemKind, Role, View, find_boundaries, find_open_calls, find_orphans
+from threadkeep.items import ItemKind, Role, ToolCall, ToolOutput, View, find_boundaries, find_open_calls, find_orphans
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
 
@@ -68,6 +68,10 @@ I will look.
 """,
                 opens=("toolu_1", "toolu_2"),
                 tool="Bash",
+                calls=(
+                    ToolCall(id="toolu_1", name="Bash", arguments='{"command":"wc -l src/orchard/apples.py"}'),
+                    ToolCall(id="toolu_2", name="Read", arguments='{"file_path":"/srv/orchard/README.md","limit":20}'),
+                ),
                 words="I will look.",
             ),
             View(
@@ -80,6 +84,18 @@ I will look.
 # Orchard\
 """,
                 closes=("toolu_1", "toolu_2"),
+                outputs=(
+                    ToolOutput(
+                        call_id="toolu_1",
+                        text="""\
+42 src/orchard/apples.py
+
+<system-reminder><total_tokens>170000 tokens left</total_tokens></system-reminder>\
+""",
+                        is_error=False,
+                    ),
+                    ToolOutput(call_id="toolu_2", text="# Orchard"),
+                ),
                 images=1,
                 by_person=True,
                 said="Use tabs, not spaces.",
@@ -143,8 +159,20 @@ Today's date is 2026-09-01.\
 """,
                 context="system:agents+date+environment",
             ),
-            View(kind=ItemKind.CALL, role=Role.ASSISTANT, text='{"command":"ls fence"}', opens=("toolu_a",), tool="Bash"),
-            View(kind=ItemKind.OUTPUT, role=Role.TOOL, closes=("toolu_a",)),
+            View(
+                kind=ItemKind.CALL,
+                role=Role.ASSISTANT,
+                text='{"command":"ls fence"}',
+                opens=("toolu_a",),
+                tool="Bash",
+                calls=(ToolCall(id="toolu_a", name="Bash", arguments='{"command":"ls fence"}'),),
+            ),
+            View(
+                kind=ItemKind.OUTPUT,
+                role=Role.TOOL,
+                closes=("toolu_a",),
+                outputs=(ToolOutput(call_id="toolu_a", text="", is_error=True),),
+            ),
             View(
                 kind=ItemKind.MESSAGE,
                 role=Role.SYSTEM,
@@ -279,7 +307,13 @@ clean
             ),
             View(kind=ItemKind.MESSAGE, role=Role.USER, text="<bash-stdout>a.txt</bash-stdout><bash-stderr></bash-stderr>"),
             View(kind=ItemKind.MESSAGE, role=Role.USER, text="[Request interrupted by user]"),
-            View(kind=ItemKind.OUTPUT, role=Role.TOOL, text="The user doesn't want to proceed.", closes=("toolu_x",)),
+            View(
+                kind=ItemKind.OUTPUT,
+                role=Role.TOOL,
+                text="The user doesn't want to proceed.",
+                closes=("toolu_x",),
+                outputs=(ToolOutput(call_id="toolu_x", text="The user doesn't want to proceed.", is_error=True),),
+            ),
             View(
                 kind=ItemKind.MESSAGE,
                 role=Role.USER,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from threadkeep.compaction.facts.tool_outputs import flatten
+from threadkeep.compaction.facts.tools import flatten
 from threadkeep.compaction.plan import Plan, Position, Quote, TailPosition
 from threadkeep.compaction.transcript import tell_call
 from threadkeep.dialects import Dialect

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from threadkeep.compaction.facts.facts import Facts, ObservedItem, digest_turn, fold
+from threadkeep.compaction.facts.facts import Facts, ObservedItem, fold, tell_work
 from threadkeep.compaction.findings import KEPT, Finding, find_findings, shorten_answer
 from threadkeep.compaction.speech import is_acknowledgement
 from threadkeep.items import ItemKind, Role
 
 TURNS_KEPT = 12
-COMMANDS_TOLD = 3
 WORK_KEPT = 6
 # A short beginning: the message itself stands in the state or behind it.
 ASKED_CHARS = 72
@@ -60,7 +59,7 @@ def advance(journal: Journal, items: Sequence[ObservedItem]) -> Journal:
         return journal
     turns = list(journal.turns)
     findings = list(journal.findings)
-    first, began = journal.first, journal.began
+    first, began, facts = journal.first, journal.began, journal.facts
     for run in _split_runs(fresh):
         request = run[0]
         if _is_request(request):
@@ -75,13 +74,14 @@ def advance(journal: Journal, items: Sequence[ObservedItem]) -> Journal:
             findings.extend(
                 find_findings(_read_words(seen), source=str(seen.source), concludes=_is_answer(seen) and seen is spoken[-1])
             )
+        before, facts = facts, fold(facts, run)
         if turns:
-            turns[-1] = _record_outcome(turns[-1], run, spoken[-1] if spoken else None)
+            turns[-1] = _record_outcome(turns[-1], tell_work(before, facts), spoken[-1] if spoken else None)
     return Journal(
         upto=fresh[-1].source.ordinal + 1,
         first=first,
         began=began,
-        facts=fold(journal.facts, fresh),
+        facts=facts,
         turns=tuple(turns[-TURNS_KEPT:]),
         findings=tuple(_select_best(findings)),
     )
@@ -92,11 +92,9 @@ def _resume_turn(turn: Turn) -> Turn:
     return msgspec.structs.replace(turn, earlier=turn.answer or turn.earlier, answer="", answered=None)
 
 
-def _record_outcome(turn: Turn, run: Sequence[ObservedItem], last: ObservedItem | None) -> Turn:
-    """Return a turn with the outcome of these items; `last` is the agent's last message or call, and only a message answers."""
-    done = digest_turn(run)
-    told = (*((done.changed,) if done.changed else ()), *done.commands[-COMMANDS_TOLD:])
-    work = tuple(dict.fromkeys((*turn.work, *(line.text for line in told))))[-WORK_KEPT:]
+def _record_outcome(turn: Turn, done: Sequence[str], last: ObservedItem | None) -> Turn:
+    """Return a turn with the work that was done; `last` is the agent's last message or call, and only a message answers."""
+    work = tuple(dict.fromkeys((*turn.work, *done)))[-WORK_KEPT:]
     if last is None:
         return msgspec.structs.replace(turn, work=work)
     if not _is_answer(last):

@@ -7,9 +7,9 @@ from threadkeep.dialects.chat import CHAT
 from threadkeep.dialects.gemini import GEMINI
 from threadkeep.dialects.messages import MESSAGES
 from threadkeep.dialects.responses import RESPONSES
-from threadkeep.dialects.values import Answer, AnswerForm, Delta, Reply, Request, Speech, Target, ToolCall
+from threadkeep.dialects.values import Answer, AnswerForm, Delta, Reply, Request, Speech, Target
 from threadkeep.errors import UnknownDialect
-from threadkeep.items import Item
+from threadkeep.items import Item, ToolCall
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (RESPONSES, CHAT, MESSAGES, GEMINI)}
 HISTORY_FIELDS = frozenset(dialect.history_field for dialect in DIALECTS.values())

@@ -13,9 +13,8 @@ from threadkeep.dialects.values import (
     Reply,
     Request,
     Speech,
-    ToolCall,
 )
-from threadkeep.items import Item, View
+from threadkeep.items import Item, ToolCall, View
 
 
 class ReplyReader(Protocol):
@@ -97,14 +96,10 @@ class ModelCalls(Protocol):
 
 
 class Tools(Protocol):
-    """Tools offered to a model, their calls and their outputs."""
+    """Tools offered to a model, and calls and outputs as items."""
 
     def define_tool(self, *, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool as a request offers it; `parameters` is a JSON schema."""
-        ...
-
-    def find_calls(self, item: Item) -> list[ToolCall]:
-        """Return the calls an item makes, in order, without those of the provider's own tools."""
         ...
 
     def make_calls(self, calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:

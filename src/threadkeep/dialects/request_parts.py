@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from threadkeep.dialects.raw_json import encode_value, join_list, join_object, read_value, split_list, split_object
+from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
 from threadkeep.dialects.values import Request, Target
 from threadkeep.errors import InvalidItem
 from threadkeep.items import Item, View, is_json
@@ -74,11 +74,6 @@ def forbid_tool_choice(request: Request) -> Request:
     if request.fields.get("tools", b"[]").strip() in (b"[]", b"null"):
         return request
     return replace(request, fields={**request.fields, "tool_choice": b'"none"'})
-
-
-def render_arguments(arguments: object) -> str:
-    """Return the arguments of a call as text; some languages and servers send them as a JSON value."""
-    return arguments if isinstance(arguments, str) else encode_value(arguments).decode()
 
 
 def read_body_target(fields: Mapping[str, bytes], *, path: str, query: str) -> Target:

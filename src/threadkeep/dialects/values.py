@@ -141,12 +141,3 @@ class Speech:
 
     text: str
     is_refusal: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """A tool the model wants to be run; `arguments` are JSON as it wrote them, which may be none."""
-
-    id: str
-    name: str
-    arguments: str

@@ -249,9 +249,7 @@ class Session:
             answer = _add_reply(answer, reply)
             if self._memory is not None:
                 await self._memory.cite_in(reply.text)
-            await self._run_calls(
-                turn, [call for item in reply.items for call in self.thread.dialect.tools.find_calls(item)], hear
-            )
+            await self._run_calls(turn, [call for item in reply.items for call in self.thread.dialect.view(item).calls], hear)
             is_running = await turn.goes_on()
             cuts = cuts + 1 if recorder.cut_by is not None else 0
             if recorder.cut_by is not None and not is_running and turn.state is not TurnState.COMMITTED:

@@ -286,7 +286,9 @@ def check_strange_items(samples: DialectSamples) -> None:
     strange = (json.dumps(value).encode() for value in generate_strange_values(build_items(samples), Random(2), count=1_500))
     for raw in (*ODD_BYTES, *strange):
         item = Item(raw)
-        dialect.view(item)
+        view = dialect.view(item)
+        expect({call.id for call in view.calls} - {*view.opens}, set(), "a view tells of no call that it does not open")
+        expect({output.call_id for output in view.outputs} - {*view.closes}, set(), "nor of an output that closes none")
         expect(dialect.canonical(item), dialect.canonical(Item(bytes(raw))), "equal bytes have one form")
         expect(dialect.arrange([item]), [item], "one item needs no arranging")
         dialect.arrange([item, item])
@@ -308,6 +310,10 @@ def check_calls_pair(samples: DialectSamples) -> None:
     whole = [asked, *made, *given, asked]
     expect(find_boundaries(whole), [0, 1, len(whole) - 1, len(whole)], "no cut separates calls, their thought and their outputs")
     expect([view for view in made if view.opens and not view.tool], [], "a call names its tool")
+    told = {call.id: json.loads(call.arguments) for view in made for call in view.calls if call.name}
+    expect(told, {name: json.loads(text) for name, text in arguments.items()}, "a view tells each call's arguments")
+    returned = {output.call_id: (output.text, output.is_error) for view in given for output in view.outputs}
+    expect(returned, {"a": ("1", None), "b": ("2", None), "c": ("3", None)}, "a view tells what each call returned")
 
 
 def check_stubs(samples: DialectSamples) -> None:

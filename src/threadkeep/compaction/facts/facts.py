@@ -18,91 +18,36 @@ Rules:
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from threadkeep.compaction.facts.images import find_pictures, render_picture
 from threadkeep.compaction.facts.shell import Edit, is_rerun
-from threadkeep.compaction.facts.todo_list import Todo, TodoChange, change_list
-from threadkeep.compaction.facts.tool_calls import OPEN_FILE, Use, classify_call, read_calls
-from threadkeep.compaction.facts.tool_outputs import (
-    Result,
-    find_error_line,
-    find_open_file,
+from threadkeep.compaction.facts.tools import (
+    OpenCall,
+    Outcome,
+    Todo,
+    change_list,
+    confirm_edits,
     flatten,
-    is_refusal_text,
-    read_results,
+    judge_outcome,
+    read_call,
 )
-from threadkeep.compaction.secrets import mask_secrets
-from threadkeep.items import Item, ItemKind, View
+from threadkeep.items import Item, ItemKind, ToolCall, ToolOutput, View
 from threadkeep.threads import Pointer, parse_pointer
 
 CHANGED_KEPT: Final = 64
-FILES_IN_LINE: Final = 5
-
-
-class ChangedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file the work changed; `source` is the call that wrote its newest content, or that deleted it."""
-
-    path: str
-    source: str
-    deleted: bool = False
-
-
-def apply_edit(files: dict[str, ChangedFile], edit: Edit, *, source: str) -> None:
-    """Bring `files`, the newest last, up to date with an edit that succeeded."""
-    match edit.effect:
-        case "changed" | "deleted":
-            for path in _find_spellings(edit.path, files, loose=edit.effect == "deleted"):
-                del files[path]
-            files[edit.path] = ChangedFile(path=edit.path, source=source, deleted=edit.effect == "deleted")
-            if len(files) > CHANGED_KEPT:
-                del files[next(iter(files))]
-        case "gone" | "reverted":
-            # What is no longer there, or is again as it was, is not among the files the work changed.
-            same = set(_find_spellings(edit.path, files, loose=True))
-            under = f"{edit.path}/"
-            for path in [path for path in files if edit.path == "." or path in same or path.startswith(under)]:
-                del files[path]
-
-
-def render_files(files: Sequence[ChangedFile]) -> str:
-    """Return the newest of `files` by name on one line; where two have the same name, with their folder's. Paths are evidence."""
-    shown = files[-FILES_IN_LINE:]
-    names = [posixpath.basename(file.path) for file in shown]
-    told = [
-        ("/".join(file.path.split("/")[-2:]) if names.count(name) > 1 else name) + (" (deleted)" if file.deleted else "")
-        for name, file in zip(names, shown, strict=True)
-    ]
-    more = [f"and {len(files) - len(shown)} more"] if len(files) > len(shown) else []
-    return ", ".join((*told, *more))
-
-
-def _find_spellings(path: str, known: dict[str, ChangedFile], *, loose: bool) -> list[str]:
-    """Return the spellings under which a file is listed: as it is, or relative where the other one is absolute.
-
-    A bare name fits many absolute paths. With `loose` it fits them all: a line that may have become false is dropped.
-    """
-    absolute = path.startswith("/")
-    if not absolute and "/" not in path and not loose:
-        return [path] if path in known else []
-    return [
-        other
-        for other in known
-        if other == path
-        or (absolute and not other.startswith("/") and ("/" in other or loose) and path.endswith(f"/{other}"))
-        or (not absolute and other.startswith("/") and other.endswith(f"/{path}"))
-    ]
-
-
 COMMANDS_KEPT: Final = 24
+COMMANDS_TOLD: Final = 3
 FAILURES_KEPT: Final = 8
 OPEN_KEPT: Final = 32
 IMAGES_KEPT: Final = 4
+TODOS_TOLD: Final = 24
+FILES_IN_LINE: Final = 5
 # An error is dropped when people have begun so many requests since.
 REQUESTS_AFTER_ERROR: Final = 2
 ID_CHARS: Final = 200
@@ -115,6 +60,14 @@ class ObservedItem:
     view: View
     source: Pointer
     item: Item | None = None
+
+
+class ChangedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file the work changed; `source` is the call that wrote its newest content, or that deleted it."""
+
+    path: str
+    source: str
+    deleted: bool = False
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -138,21 +91,6 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requests: int = 0
 
 
-class OpenCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call without an answer, with the effects its answer will confirm."""
-
-    id: str
-    text: str
-    source: str
-    does: str = "other"
-    edits: tuple[Edit, ...] = ()
-    keys: tuple[str, ...] = ()
-    listed: bool = False
-    certain: bool = True
-    session: str = ""
-    todos: TodoChange | None = None
-
-
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """A picture a person sent."""
 
@@ -164,9 +102,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the records below `upto` show; newest last in every part.
 
     Attributes:
-        failures: The errors that stand; `failure` is the newest.
+        failures: The errors that stand.
         left: Calls that were open when a person spoke again. They are not running, but a late answer still counts.
-        todos: What the agent's list leaves open; None where it keeps no list. `todos_done` counts the rest of the list.
     """
 
     upto: int = 0
@@ -175,14 +112,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failures: tuple[Failure, ...] = ()
     open_calls: tuple[OpenCall, ...] = ()
     left: tuple[OpenCall, ...] = ()
-    todos: tuple[Todo, ...] | None = None
-    todos_done: int = 0
+    todos: tuple[Todo, ...] = ()
     images: tuple[Image, ...] = ()
-
-    @property
-    def failure(self) -> Failure | None:
-        """The last error that still stands."""
-        return self.failures[-1] if self.failures else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,24 +124,14 @@ class Line:
     source: Pointer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactLines:
+class FactLines(NamedTuple):
     """Facts in words, part by part."""
 
-    changed: tuple[Line, ...] = ()
-    commands: tuple[Line, ...] = ()
-    failure: tuple[Line, ...] = ()
-    open_calls: tuple[Line, ...] = ()
-    todos: tuple[Line, ...] = ()
-    images: tuple[Line, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDigest:
-    """The work of one turn: the files it changed, on one line, and its commands, one line each."""
-
-    changed: Line | None = None
-    commands: tuple[Line, ...] = ()
+    changed: tuple[Line, ...]
+    failure: tuple[Line, ...]
+    open_calls: tuple[Line, ...]
+    todos: tuple[Line, ...]
+    images: tuple[Line, ...]
 
 
 def fold(facts: Facts, items: Sequence[ObservedItem]) -> Facts:
@@ -223,50 +144,45 @@ def fold(facts: Facts, items: Sequence[ObservedItem]) -> Facts:
 
 
 def render_facts(facts: Facts) -> FactLines:
-    """Return each part of the facts as plain lines."""
-    failure = facts.failure
+    """Return each part of the facts as plain lines; of the errors, the last."""
+    last = facts.failures[-1:]
+    waiting = [todo for todo in facts.todos if todo.status != "done"]
+    done = len(facts.todos) - len(waiting)
+    counted = [(f"todo [done]: {done} of the list", waiting[-1].source)] if waiting and done else []
     return FactLines(
-        changed=tuple(
-            _make_line(f"{'deleted' if file.deleted else 'changed'} {file.path}", file.source) for file in facts.changed
-        ),
-        commands=tuple(_make_line(render_command(command), command.source) for command in facts.commands),
-        failure=(_make_line(f"last error: {failure.call}: {failure.text}", failure.source),) if failure else (),
-        open_calls=tuple(_make_line(f"open call: {call.text}", call.source) for call in facts.open_calls),
-        todos=_render_todos(facts),
-        images=tuple(_make_line(image.text, image.source) for image in facts.images),
+        changed=_make_lines((f"{'deleted' if file.deleted else 'changed'} {file.path}", file.source) for file in facts.changed),
+        failure=_make_lines((f"last error: {failure.call}: {failure.text}", failure.source) for failure in last),
+        open_calls=_make_lines((f"open call: {call.text}", call.source) for call in facts.open_calls),
+        todos=_make_lines([(f"todo [{todo.status}]: {todo.text}", todo.source) for todo in waiting[:TODOS_TOLD]] + counted),
+        images=_make_lines((image.text, image.source) for image in facts.images),
     )
 
 
-def render_command(command: Command) -> str:
-    """Return a command and its outcome on one line."""
-    match command.ok:
-        case True:
-            return f"ran `{command.text}`: ok"
-        case False:
-            return f"ran `{command.text}`: failed, {command.outcome}"
-        case None:
-            return f"ran `{command.text}`: {command.outcome}" if command.outcome else f"ran `{command.text}`"
+def tell_work(before: Facts, after: Facts) -> tuple[str, ...]:
+    """Return the work between two states of the facts: the files it changed, on one line, and its last commands, a line each."""
+    files = [file for file in after.changed if file not in before.changed]
+    commands = [command for command in after.commands if command not in before.commands]
+    return (*((f"changed {_tell_files(files)}",) if files else ()), *map(_tell_command, commands[-COMMANDS_TOLD:]))
 
 
-def digest_turn(items: Sequence[ObservedItem]) -> TurnDigest:
-    """Return the work of one turn's items."""
-    facts = fold(Facts(), items)
-    return TurnDigest(
-        changed=_make_line(f"changed {render_files(facts.changed)}", facts.changed[-1].source) if facts.changed else None,
-        commands=tuple(_make_line(render_command(command), command.source) for command in facts.commands),
-    )
+def _make_lines(told: Iterable[tuple[str, str]]) -> tuple[Line, ...]:
+    return tuple(Line(text=text, source=parse_pointer(source)) for text, source in told)
 
 
-def _make_line(text: str, source: str) -> Line:
-    return Line(text=text, source=parse_pointer(source))
+def _tell_command(command: Command) -> str:
+    said = f"failed, {command.outcome}" if command.ok is False else command.outcome
+    return f"ran `{command.text}`: {said}" if said else f"ran `{command.text}`"
 
 
-def _render_todos(facts: Facts) -> tuple[Line, ...]:
-    if not facts.todos:
-        return ()
-    waiting = tuple(_make_line(f"todo [{todo.status}]: {todo.text}", todo.source) for todo in facts.todos)
-    done = (_make_line(f"todo [done]: {facts.todos_done} of the list", facts.todos[-1].source),) if facts.todos_done else ()
-    return (*waiting, *done)
+def _tell_files(files: Sequence[ChangedFile]) -> str:
+    """Return the newest of `files` by name on one line; where two have the same name, with their folder's. Paths are evidence."""
+    shown = files[-FILES_IN_LINE:]
+    names = [posixpath.basename(file.path) for file in shown]
+    told = [
+        ("/".join(file.path.split("/")[-2:]) if names.count(name) > 1 else name) + (" (deleted)" if file.deleted else "")
+        for name, file in zip(names, shown, strict=True)
+    ]
+    return ", ".join((*told, *([f"and {len(files) - len(shown)} more"] if len(files) > len(shown) else [])))
 
 
 class _FactsFold:
@@ -280,19 +196,17 @@ class _FactsFold:
         self._open = {call.id: call for call in facts.open_calls}
         self._left = {call.id: call for call in facts.left}
         self._todos = facts.todos
-        self._todos_done = facts.todos_done
         self._images = list(facts.images)
 
     def freeze(self) -> Facts:
         return Facts(
             upto=self.upto,
-            changed=tuple(self._changed.values()),
+            changed=tuple(self._changed.values())[-CHANGED_KEPT:],
             commands=tuple(self._commands),
             failures=tuple(self._failures),
             open_calls=tuple(self._open.values()),
             left=tuple(self._left.values()),
             todos=self._todos,
-            todos_done=self._todos_done,
             images=tuple(self._images),
         )
 
@@ -300,14 +214,13 @@ class _FactsFold:
         """Add the facts of one item."""
         self.upto = seen.source.ordinal + 1
         view = seen.view
-        if view.kind is ItemKind.OUTPUT or view.closes:
-            for result in read_results(view, seen.item):
-                name = _shorten_id(result.id)
-                call = self._open.pop(name, None) or self._left.pop(name, None)
-                if call is not None:
-                    self._record_answer(call, result, source=str(seen.source))
-            for call_id in view.closes:
-                self._open.pop(_shorten_id(call_id), None)
+        for output in view.outputs:
+            name = _shorten_id(output.call_id)
+            call = self._open.pop(name, None) or self._left.pop(name, None)
+            if call is not None:
+                self._record_answer(call, output, source=str(seen.source))
+        for call_id in view.closes:
+            self._open.pop(_shorten_id(call_id), None)
         if view.opens:
             self._record_calls(seen)
         if view.kind is ItemKind.MESSAGE and (view.by_person or view.is_task):
@@ -316,24 +229,14 @@ class _FactsFold:
                 self._images = [*self._images, *_read_images(seen)][-IMAGES_KEPT:]
 
     def _record_calls(self, seen: ObservedItem) -> None:
-        uses = {call.id: classify_call(call) for call in read_calls(seen.view, seen.item)}
+        calls = {call.id: call for call in seen.view.calls}
         for call_id in seen.view.opens:
-            use = uses.get(call_id) or Use(does="other", text=flatten(seen.view.tool or "a tool"))
+            # The provider's own tools are not among the calls.
+            call = calls.get(call_id) or ToolCall(id=call_id, name=seen.view.tool or "", arguments="")
             name = _shorten_id(call_id)
             self._left.pop(name, None)
             self._open.pop(name, None)
-            self._open[name] = OpenCall(
-                id=name,
-                text=mask_secrets(use.text),
-                source=str(seen.source),
-                does=use.does,
-                edits=use.edits,
-                keys=use.keys,
-                listed=use.listed,
-                certain=use.certain,
-                session=use.session,
-                todos=use.todos,
-            )
+            self._open[name] = msgspec.structs.replace(read_call(call, source=str(seen.source)), id=name)
         _drop_oldest(self._open, OPEN_KEPT)
 
     def _begin_request(self) -> None:
@@ -344,102 +247,78 @@ class _FactsFold:
         aged = (msgspec.structs.replace(failure, requests=failure.requests + 1) for failure in self._failures)
         self._failures = [failure for failure in aged if failure.requests < REQUESTS_AFTER_ERROR]
 
-    def _record_answer(self, call: OpenCall, result: Result, *, source: str) -> None:
-        ok, outcome = _judge_outcome(call, result)
+    def _record_answer(self, call: OpenCall, output: ToolOutput, *, source: str) -> None:
+        outcome = judge_outcome(call, output)
+        is_failed = outcome.ok is False
         if call.does == "poll":
-            self._record_poll(call, result, ok=ok, outcome=outcome, source=source)
+            ran = next((command for command in self._commands if command.session and command.session == call.session), None)
+            if ran is None or outcome.ok is None:
+                return
+            # A background process has ended: its command gets its outcome.
+            call = OpenCall(id=call.id, text=ran.text, source=call.source, does="run", keys=ran.keys)
+        if outcome.declined:
             return
-        if result.declined:
-            return
-        if ok is False:
-            if call.does != "look" and call.does != "list":
-                self._record_failure(call, outcome, source=source)
-        else:
-            self._record_success(call, result)
-        if call.listed or (ok is False and call.does == "edit" and call.keys[:1] and call.keys[0].startswith("$ ")):
-            self._list_command(
-                Command(text=call.text, source=source, outcome=outcome, ok=ok, keys=call.keys, session=result.session)
+        if not is_failed:
+            self._record_success(call, outcome, answer=output.text)
+        elif call.does not in ("look", "list"):
+            shown = f"`{call.text}`" if call.does == "run" else call.text
+            failure = Failure(text=outcome.said, call=shown, source=source, keys=call.keys)
+            self._failures = [*(other for other in self._failures if other.keys != call.keys), failure][-FAILURES_KEPT:]
+        if call.does == "run" or (is_failed and call.does == "edit" and call.keys[:1] and call.keys[0].startswith("$ ")):
+            made = Command(
+                text=call.text, source=source, outcome=outcome.said, ok=outcome.ok, keys=call.keys, session=outcome.session
             )
+            # An older run of the same is the same line.
+            others = (other for other in self._commands if other.text != made.text)
+            self._commands = [*(other for other in others if not other.keys or other.keys != made.keys), made][-COMMANDS_KEPT:]
 
-    def _record_poll(self, call: OpenCall, result: Result, *, ok: bool | None, outcome: str, source: str) -> None:
-        """Record that a background process has ended: its command gets its outcome."""
-        ran = next((command for command in self._commands if command.session and command.session == call.session), None)
-        if ran is None or not result.told or ok is None:
-            return
-        ended = msgspec.structs.replace(ran, source=source, outcome=outcome, ok=ok, session="")
-        self._list_command(ended)
-        if ok:
-            self._clear_failures(ran.keys)
-        else:
-            self._failures = _append_failure(self._failures, Failure(text=outcome, call=ran.text, source=source, keys=ran.keys))
-
-    def _record_failure(self, call: OpenCall, outcome: str, *, source: str) -> None:
-        shown = f"`{call.text}`" if call.listed else call.text
-        self._failures = _append_failure(self._failures, Failure(text=outcome, call=shown, source=source, keys=call.keys))
-
-    def _record_success(self, call: OpenCall, result: Result) -> None:
-        edits = (_resolve_open_file(edit, result.text) for edit in call.edits)
-        kept = tuple(edit for edit in edits if edit.path and not _has_complaint(edit.by, result.text))
-        for edit in kept:
-            apply_edit(self._changed, edit, source=call.source)
-        files = tuple(f"file {edit.path}" for edit in kept)
-        if not result.session:
-            self._clear_failures((*call.keys, *files))
+    def _record_success(self, call: OpenCall, outcome: Outcome, *, answer: str) -> None:
+        edits = confirm_edits(call, answer)
+        for edit in edits:
+            self._apply_edit(edit, source=call.source)
+        if not outcome.session:
+            self._clear_failures((*call.keys, *(f"file {edit.path}" for edit in edits)))
         if call.todos is not None:
-            self._todos, self._todos_done = change_list(
-                self._todos or (), self._todos_done, call.todos, answer=result.text, source=call.source
-            )
+            self._todos = change_list(self._todos, call.todos, answer=answer, source=call.source)
 
-    def _list_command(self, command: Command) -> None:
-        """List a command as the newest; an older run of the same is the same line."""
-        others = [
-            other for other in self._commands if other.text != command.text and (not other.keys or other.keys != command.keys)
-        ]
-        self._commands = [*others, command][-COMMANDS_KEPT:]
+    def _apply_edit(self, edit: Edit, *, source: str) -> None:
+        """Bring the changed files, the newest last, up to date."""
+        is_listed = edit.effect in ("changed", "deleted")
+        for path in _find_spellings(edit.path, self._changed, loose=edit.effect != "changed"):
+            del self._changed[path]
+        if is_listed:
+            self._changed[edit.path] = ChangedFile(path=edit.path, source=source, deleted=edit.effect == "deleted")
+            return
+        # What is no longer there, or is again as it was, is not among the files the work changed.
+        for path in [path for path in self._changed if edit.path == "." or path.startswith(f"{edit.path}/")]:
+            del self._changed[path]
 
     def _clear_failures(self, keys: Sequence[str]) -> None:
         """Drop from each error the keys that succeeded now, and the error when none is left."""
-        if not self._failures or not keys:
-            return
         standing: list[Failure] = []
-        for failure in self._failures:
-            left = tuple(key for key in failure.keys if not any(_is_rerun(done, key) for done in keys))
+        for failure in self._failures if keys else ():
+            left = tuple(key for key in failure.keys if not any(_is_same_work(done, key) for done in keys))
             if left or not failure.keys:
-                standing.append(failure if left == failure.keys else msgspec.structs.replace(failure, keys=left))
-        self._failures = standing
+                standing.append(msgspec.structs.replace(failure, keys=left))
+        self._failures = standing if keys else self._failures
 
 
-def _judge_outcome(call: OpenCall, result: Result) -> tuple[bool | None, str]:
-    """Return how a call ended, judged by its kind.
+def _find_spellings(path: str, known: Iterable[str], *, loose: bool) -> list[str]:
+    """Return the spellings under which a file is listed: as it is, or relative where the other one is absolute.
 
-    A tool that is no shell and has no error flag says in its first words that it refused. Exit code 0 of a line whose last
-    part alone decides it is no proof where an error stands in what the line printed.
+    A bare name fits many absolute paths. With `loose` it fits them all: a line that may have become false is dropped.
     """
-    if call.does != "run" and result.ok is None and is_refusal_text(result.text, edits=call.does == "edit"):
-        return False, find_error_line(result.text[:2_000]) or flatten(result.text)
-    if call.does == "run" and result.ok and not call.certain and (said := find_error_line(result.text)):
-        return None, mask_secrets(f"it printed: {said}")
-    return result.ok, mask_secrets(result.outcome)
+
+    def is_end(longer: str, shorter: str) -> bool:
+        fits = longer.startswith("/") and not shorter.startswith("/") and longer.endswith(f"/{shorter}")
+        return fits and (loose or "/" in shorter)
+
+    return [other for other in known if other == path or is_end(path, other) or is_end(other, path)]
 
 
-def _resolve_open_file(edit: Edit, answer: str) -> Edit:
-    return msgspec.structs.replace(edit, path=find_open_file(answer)) if edit.path == OPEN_FILE else edit
-
-
-def _has_complaint(program: str, output: str) -> bool:
-    """Whether a program of a longer line says in its output that it failed."""
-    return bool(program) and (f"\n{program}: " in output or output.startswith(f"{program}: "))
-
-
-def _is_rerun(done: str, failed: str) -> bool:
-    if done.startswith("$ ") and failed.startswith("$ "):
-        return is_rerun(done[2:], failed[2:])
-    return done == failed
-
-
-def _append_failure(failures: list[Failure], failure: Failure) -> list[Failure]:
-    others = [other for other in failures if other.keys != failure.keys]
-    return [*others, failure][-FAILURES_KEPT:]
+def _is_same_work(done: str, failed: str) -> bool:
+    is_run = done.startswith("$ ") and failed.startswith("$ ")
+    return is_rerun(done.removeprefix("$ "), failed.removeprefix("$ ")) if is_run else done == failed
 
 
 def _drop_oldest(entries: dict[str, OpenCall], limit: int) -> None:

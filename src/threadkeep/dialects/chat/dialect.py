@@ -33,8 +33,8 @@ from threadkeep.dialects.request_parts import (
     read_items,
     split_request,
 )
-from threadkeep.dialects.values import ABORTED, ERASED_NAME, SEPARATOR, Request, ToolCall
-from threadkeep.items import Item, View
+from threadkeep.dialects.values import ABORTED, ERASED_NAME, SEPARATOR, Request
+from threadkeep.items import Item, ToolCall, View
 
 # What no other dialect has.
 OWN_FIELDS: Final = frozenset({"tool_calls", "tool_call_id"})

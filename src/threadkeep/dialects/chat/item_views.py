@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from threadkeep.dialects.content_parts import count_images, has_attachments, is_thought, read_texts
 from threadkeep.dialects.host_text import name_instructions, split_host_text
 from threadkeep.dialects.raw_json import Json, decode, read_object, render_json
-from threadkeep.items import Item, ItemKind, Role, View
+from threadkeep.items import Item, ItemKind, Role, ToolCall, ToolOutput, View
 
 INSTRUCTIONS: Final = frozenset({"system", "developer"})
 OUTPUTS: Final = frozenset({"tool", "function"})
@@ -23,15 +22,6 @@ class _Role(msgspec.Struct):
 
 
 _ROLE = msgspec.json.Decoder(_Role)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One tool call of an assistant's message. `id` is empty where the old `function_call` field has none."""
-
-    id: str
-    name: str
-    arguments: str
 
 
 def read_role(item: Item) -> str:
@@ -99,6 +89,7 @@ def _assistant(fields: Json) -> View:
             # The old field has no id and no provider asks for its pair; by name, a first call would wait for the last output.
             opens=tuple(call.id for call in calls if call.id),
             tool=calls[0].name or None,
+            calls=tuple(call for call in calls if call.id),
             images=count_images(content),
         )
     thoughts = _thoughts(fields)
@@ -111,24 +102,28 @@ def _output(fields: Json) -> View:
     content = fields.get("content")
     # SWE-agent names the calls of an output in a list of its own.
     listed = fields.get("tool_call_ids")
-    call_ids = [fields.get("tool_call_id"), *(listed if isinstance(listed, list) else ())]
+    named = [fields.get("tool_call_id"), *(listed if isinstance(listed, list) else ())]
+    call_ids = tuple(dict.fromkeys(call_id for call_id in named if isinstance(call_id, str) and call_id))
+    text = "\n".join(read_texts(content)) if _is_content(content) else render_json(content)
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text="\n".join(read_texts(content)) if _is_content(content) else render_json(content),
-        closes=tuple(dict.fromkeys(call_id for call_id in call_ids if isinstance(call_id, str) and call_id)),
+        text=text,
+        closes=call_ids,
+        outputs=tuple(ToolOutput(call_id=call_id, text=text) for call_id in call_ids),
         images=count_images(content),
     )
 
 
-def _calls(fields: Json) -> list[Call]:
+def _calls(fields: Json) -> list[ToolCall]:
+    """Return the calls of an assistant's message; one in the old `function_call` field has no id."""
     listed = fields.get("tool_calls")
     calls = [_call(entry) for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     legacy = fields.get("function_call")
     return [*calls, _called("", legacy)] if isinstance(legacy, dict) else calls
 
 
-def _call(entry: Json) -> Call:
+def _call(entry: Json) -> ToolCall:
     """Return a call of type `function`, `custom` or one yet unknown: each holds its own under its type's name."""
     call_id = entry.get("id")
     kind = entry.get("type")
@@ -136,10 +131,10 @@ def _call(entry: Json) -> Call:
     return _called(call_id if isinstance(call_id, str) else "", inner if isinstance(inner, dict) else {})
 
 
-def _called(call_id: str, inner: Json) -> Call:
+def _called(call_id: str, inner: Json) -> ToolCall:
     name = inner.get("name")
     arguments = inner.get("arguments", inner.get("input"))
-    return Call(
+    return ToolCall(
         id=call_id,
         name=name if isinstance(name, str) else "",
         arguments=arguments if isinstance(arguments, str) else render_json(arguments),

@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadkeep.dialects.raw_json import encode_value, read_object
-from threadkeep.dialects.request_parts import render_arguments
-from threadkeep.dialects.values import ToolCall
-from threadkeep.items import Item
+from threadkeep.dialects.raw_json import encode_value
+from threadkeep.items import Item, ToolCall
 
 
 def define_tool(*, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "description": description, "parameters": dict(parameters)}}
-
-
-def find_calls(item: Item) -> list[ToolCall]:
-    listed = (read_object(item.raw) or {}).get("tool_calls")
-    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    called = ((entry.get("id"), entry.get("function")) for entry in entries)
-    return [
-        ToolCall(id=call_id, name=str(function.get("name")), arguments=render_arguments(function.get("arguments")))
-        for call_id, function in called
-        if isinstance(call_id, str) and call_id and isinstance(function, dict)
-    ]
 
 
 def make_calls(calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:

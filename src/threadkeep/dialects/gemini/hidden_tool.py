@@ -25,8 +25,8 @@ from threadkeep.dialects.raw_json import (
     split_list,
     split_object,
 )
-from threadkeep.dialects.values import HiddenCalls, Request, ToolCall
-from threadkeep.items import Item
+from threadkeep.dialects.values import HiddenCalls, Request
+from threadkeep.items import Item, ToolCall
 
 DECLARATIONS = ("functionDeclarations", "function_declarations")
 

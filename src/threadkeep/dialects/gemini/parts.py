@@ -12,7 +12,7 @@ from typing import Final
 
 from threadkeep.dialects.host_text import UserText, name_instructions, split_host_text
 from threadkeep.dialects.raw_json import Json, render_json
-from threadkeep.items import ItemKind, Role, View
+from threadkeep.items import ItemKind, Role, ToolCall, ToolOutput, View
 
 CAMEL: Final = {
     "code_execution_result": "codeExecutionResult",
@@ -122,31 +122,39 @@ def _view_message(parts: list[Json]) -> View:
 
 
 def _view_responses(parts: list[Json]) -> View:
-    responses = list(number_pairs(parts, "functionResponse"))
+    responses = [_read_output(pair, value) for pair, value in number_pairs(parts, "functionResponse")]
     said = _split_user_text(parts).said
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text="\n".join(text for _, value in responses if (text := read_response(value))),
-        closes=tuple(pair for pair, _ in responses),
+        text="\n".join(output.text for output in responses if output.text),
+        closes=tuple(output.call_id for output in responses),
+        outputs=tuple(responses),
         images=_count_images(parts),
         by_person=bool(said),
         said=said,
     )
 
 
+def _read_output(pair: str, value: Json) -> ToolOutput:
+    response = value.get("response")
+    is_error = True if isinstance(response, dict) and "error" in response else None
+    return ToolOutput(call_id=pair, text=read_response(value), is_error=is_error)
+
+
 def _view_answer(parts: list[Json]) -> View:
-    calls = list(number_pairs(parts, "functionCall"))
+    pairs = number_pairs(parts, "functionCall")
+    calls = [ToolCall(id=pair, name=read_name(value), arguments=render_json(value.get("args"))) for pair, value in pairs]
     words = "\n".join((*_texts(parts), *_run_code(parts)))
     if calls:
-        arguments = (render_json(value.get("args")) for _, value in calls)
         return View(
             kind=ItemKind.CALL,
             role=Role.ASSISTANT,
-            text="\n".join(text for text in (words, *arguments) if text),
+            text="\n".join(text for text in (words, *(call.arguments for call in calls)) if text),
             words=words,
-            opens=tuple(pair for pair, _ in calls),
-            tool=read_name(calls[0][1]) or None,
+            opens=tuple(call.id for call in calls),
+            tool=calls[0].name or None,
+            calls=tuple(calls),
             images=_count_images(parts),
         )
     if parts and all(is_thought(part) or _is_signature(part) for part in parts):

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from threadkeep.dialects.gemini.parts import SIGNATURE, UNSIGNED, list_parts, number_pairs, read_name
-from threadkeep.dialects.raw_json import Json, encode_value, read_object, read_value
-from threadkeep.dialects.request_parts import render_arguments
-from threadkeep.dialects.values import ToolCall
-from threadkeep.items import Item
+from threadkeep.dialects.gemini.parts import SIGNATURE, UNSIGNED, read_name
+from threadkeep.dialects.raw_json import Json, encode_value, read_value
+from threadkeep.items import Item, ToolCall
 
 
 def define_tool(*, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     declaration = {"name": name, "description": description, "parametersJsonSchema": dict(parameters)}
     return {"functionDeclarations": [declaration]}
-
-
-def find_calls(item: Item) -> list[ToolCall]:
-    calls = number_pairs(list_parts(read_object(item.raw) or {}) or [], "functionCall")
-    return [ToolCall(id=pair, name=read_name(call), arguments=render_arguments(call.get("args") or {})) for pair, call in calls]
 
 
 def make_calls(calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:

@@ -36,8 +36,8 @@ from threadkeep.dialects.request_parts import (
     read_items,
     split_request,
 )
-from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request, ToolCall
-from threadkeep.items import Item, ItemKind, Role, View
+from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request
+from threadkeep.items import Item, ItemKind, Role, ToolCall, View
 
 # What a client may leave around a message without changing what the model sees.
 ADDITIONS: Final = frozenset({"id", "status", "cache_control"})

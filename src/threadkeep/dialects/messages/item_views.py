@@ -9,7 +9,7 @@ from threadkeep.dialects.host_text import UserText, find_passed_on, name_instruc
 from threadkeep.dialects.messages import blocks as reading
 from threadkeep.dialects.messages.blocks import THINKING, collect_words, is_known, is_result, is_use, read_text_field
 from threadkeep.dialects.raw_json import Json, render_json
-from threadkeep.items import ItemKind, Role, View
+from threadkeep.items import ItemKind, Role, ToolCall, ToolOutput, View
 
 ATTACHMENTS = frozenset({"image", "document", "search_result", "container_upload"})
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
@@ -46,16 +46,26 @@ def _by_system(blocks: list[Json]) -> View:
 
 
 def _output(blocks: list[Json]) -> View:
-    results = [block for block in blocks if _is_client_result(block)]
+    results = [_read_result(block) for block in blocks if _is_client_result(block)]
     said = _heard(blocks).said
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text=_joined(collect_words(block.get("content")) for block in results),
-        closes=tuple(call_id for block in results if (call_id := read_text_field(block, "tool_use_id"))),
+        text=_joined(output.text for output in results),
+        closes=tuple(output.call_id for output in results if output.call_id),
+        outputs=tuple(output for output in results if output.call_id),
         images=_images(blocks),
         by_person=bool(said),
         said=said,
+    )
+
+
+def _read_result(block: Json) -> ToolOutput:
+    flag = block.get("is_error")
+    return ToolOutput(
+        call_id=read_text_field(block, "tool_use_id"),
+        text=collect_words(block.get("content")),
+        is_error=flag if isinstance(flag, bool) else None,
     )
 
 
@@ -97,8 +107,14 @@ def _by_model(blocks: list[Json]) -> View:
         opens=tuple(call_id for block in waiting if (call_id := read_text_field(block, "id"))),
         closes=tuple(call_id for block in results if (call_id := read_text_field(block, "tool_use_id")) and call_id not in used),
         tool=read_text_field(waiting[0], "name") or None if waiting else None,
+        calls=tuple(_read_call(block) for block in waiting if block.get("type") == "tool_use" and read_text_field(block, "id")),
         images=_images(blocks),
     )
+
+
+def _read_call(block: Json) -> ToolCall:
+    name, given = read_text_field(block, "name"), block.get("input")
+    return ToolCall(id=read_text_field(block, "id"), name=name, arguments=given if isinstance(given, str) else render_json(given))
 
 
 def _answer_text(blocks: list[Json], *, uses: list[Json], results: list[Json]) -> str:

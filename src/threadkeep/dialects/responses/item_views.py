@@ -7,7 +7,7 @@ from typing import Final
 from threadkeep.dialects.content_parts import count_images, has_attachments, read_texts
 from threadkeep.dialects.host_text import name_instructions, split_host_text
 from threadkeep.dialects.raw_json import Json, render_json
-from threadkeep.items import ItemKind, Role, View
+from threadkeep.items import ItemKind, Role, ToolCall, ToolOutput, View
 
 # These run at the provider and carry their own result. Any other `*_call` with a call id waits for an output.
 SERVER_CALLS: Final = frozenset(
@@ -87,23 +87,26 @@ def _between_agents(fields: Json) -> View:
 
 def _call(fields: Json) -> View:
     payload = fields.get("arguments", fields.get("input", fields.get("action", fields.get("operation"))))
-    return View(
-        kind=ItemKind.CALL,
-        role=Role.ASSISTANT,
-        text=payload if isinstance(payload, str) else render_json(payload),
-        opens=_pair(fields),
-        tool=str(fields.get("name") or read_kind(fields)),
-    )
+    text = payload if isinstance(payload, str) else render_json(payload)
+    kind, opens = read_kind(fields), _pair(fields)
+    tool = str(fields.get("name") or kind)
+    calls = (ToolCall(id=call_id, name=tool, arguments=text) for call_id in opens if kind.endswith("_call"))
+    return View(kind=ItemKind.CALL, role=Role.ASSISTANT, text=text, opens=opens, tool=tool, calls=tuple(calls))
 
 
 def _output(fields: Json) -> View:
     payload = fields.get("output", fields.get("tools"))
     told_in_parts = isinstance(payload, (str, list)) and read_kind(fields) not in TOLD_IN_FIELDS
+    text = "\n".join(read_texts(payload)) if told_in_parts else render_json(payload)
+    closes = _pair(fields)
+    success = payload.get("success") if isinstance(payload, dict) else None
+    is_error = True if fields.get("status") == "failed" else not success if isinstance(success, bool) else None
     return View(
         kind=ItemKind.OUTPUT,
         role=Role.TOOL,
-        text="\n".join(read_texts(payload)) if told_in_parts else render_json(payload),
-        closes=_pair(fields),
+        text=text,
+        closes=closes,
+        outputs=tuple(ToolOutput(call_id=call_id, text=text, is_error=is_error) for call_id in closes),
         images=count_images(payload),
     )
 
