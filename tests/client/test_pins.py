@@ -72,8 +72,8 @@ async def test_a_note_is_in_the_state_at_once_and_in_the_window_from_the_next_co
 
 
 async def test_a_note_outlives_the_process_before_any_compaction(tmp_path: Path) -> None:
-    """It is durable when it returns, also where only what windows are computed from is kept."""
-    config = Config(store=str(tmp_path / "kept.db"), persistence="limited")
+    """It is durable when it returns."""
+    config = Config(store=str(tmp_path / "kept.db"))
     async with Threadkeep(config) as first:
         thread = await first.thread("t")
         await thread.note(NOTE, pinned=True)
@@ -244,7 +244,7 @@ async def test_a_thread_that_continues_another_takes_over_what_was_remarked_ther
     after = await tk.thread("after")
     body = encode_body(MetaBody(dialect="responses", continues="t"))
     meta_record = NewRecord(kind=RecordKind.META, at_ms=0, turn=0, tokens=0, body=body)
-    await tk.backend.append("after", [meta_record], expected=(await tk.backend.store.get("after")).next)
+    await tk.backend.store.append("after", [meta_record], expected=(await tk.backend.store.get("after")).next)
     await after.record(turns(20, 26))
     await after.note("Only here.")
     await after.compact()

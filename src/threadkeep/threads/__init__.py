@@ -14,7 +14,6 @@ from threadkeep.threads.records import (
     LayoutEntry,
     LiteralEntry,
     MetaBody,
-    Persistence,
     PinBody,
     Pointer,
     Remark,
@@ -36,7 +35,6 @@ from threadkeep.threads.records import (
     parse_pointer,
     read_failed_attempts,
     read_remark,
-    reduce_records,
     sum_attempts,
 )
 from threadkeep.threads.window import EntryKind, History, WindowEntry, assemble
@@ -57,7 +55,6 @@ __all__ = [
     "LivePath",
     "MetaBody",
     "PathWalk",
-    "Persistence",
     "PinBody",
     "Pointer",
     "Remark",
@@ -83,6 +80,5 @@ __all__ = [
     "parse_pointer",
     "read_failed_attempts",
     "read_remark",
-    "reduce_records",
     "sum_attempts",
 ]

@@ -76,7 +76,7 @@ async def create_thread(backend: ThreadBackend, dialect: Dialect, *, thread_id: 
         ThreadExists: One of that name is there.
     """
     begun = prepare_thread(backend, dialect, thread_id=thread_id, agent=agent)
-    await backend.create(begun.thread, [begun.meta])
+    await backend.store.create(begun.thread, [begun.meta])
     return begun.thread.id
 
 
@@ -103,9 +103,11 @@ async def append_items(
     takes_long = len(arrivals) > MANY_ITEMS or sum(len(each.canonical) for each in arrivals) > MANY_BYTES
     records, after = await asyncio.to_thread(make) if takes_long else make()
     if begun is not None:
-        reached = await backend.create(begun.thread, [begun.meta, *before, *records])
+        created = [begun.meta, *before, *records]
+        await backend.store.create(begun.thread, created)
+        reached = begun.thread.start + len(created)
     else:
-        reached = await backend.append(thread_id, [*before, *records], expected=tip.next)
+        reached = await backend.store.append(thread_id, [*before, *records], expected=tip.next)
     return Tip(next=reached, turn=after.turn, depth=after.depth, chain=after.chain)
 
 
@@ -175,4 +177,4 @@ async def update_metadata(
         tokens=0,
         body=encode_body(changed),
     )
-    await backend.append(thread_id, [record], expected=row.next)
+    await backend.store.append(thread_id, [record], expected=row.next)
