@@ -102,12 +102,12 @@ async def append_items(
     make = partial(make_records, tip, arrivals, key=key, at_ms=now, model=model, issuer=issuer)
     takes_long = len(arrivals) > MANY_ITEMS or sum(len(each.canonical) for each in arrivals) > MANY_BYTES
     records, after = await asyncio.to_thread(make) if takes_long else make()
+    records = [*before, *records]
     if begun is not None:
-        created = [begun.meta, *before, *records]
-        await backend.store.create(begun.thread, created)
-        reached = begun.thread.start + len(created)
+        await backend.store.create(begun.thread, [begun.meta, *records])
+        reached = begun.thread.start + 1 + len(records)
     else:
-        reached = await backend.store.append(thread_id, [*before, *records], expected=tip.next)
+        reached = await backend.store.append(thread_id, records, expected=tip.next) if records else tip.next
     return Tip(next=reached, turn=after.turn, depth=after.depth, chain=after.chain)
 
 
