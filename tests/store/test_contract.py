@@ -9,7 +9,6 @@ import pytest
 from tests.postgres import PostgresServer
 
 from threadkeep.store import ThreadStore
-from threadkeep.store.memory import MemoryDatabase, MemoryStore
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
 from threadkeep.testing.store_checks import StoreMaker
@@ -21,11 +20,11 @@ def text_of(_: str, body: bytes) -> str:
 
 
 @pytest.fixture
-def memory() -> StoreMaker[MemoryStore]:
-    places: dict[int, MemoryDatabase] = {}
+def memory() -> StoreMaker[SqliteStore]:
+    places: dict[int, SqliteDatabase] = {}
 
-    async def make(*, tenant: str = "local", beside: ThreadStore | None = None) -> MemoryStore:
-        place = MemoryDatabase(searchable=text_of) if beside is None else places[id(beside)]
+    async def make(*, tenant: str = "local", beside: ThreadStore | None = None) -> SqliteStore:
+        place = await SqliteDatabase.open_in_memory(searchable=text_of) if beside is None else places[id(beside)]
         store = await place.open_tenant(tenant)
         places[id(store)] = place
         return store

@@ -103,7 +103,7 @@ async def test_a_read_never_walks_what_it_does_not_want(filters: dict[str, Any],
     statements: list[str] = []
     connection = sqlite3.connect(tmp_path / "s.db")
     connection.set_trace_callback(statements.append)
-    read_records(connection, Span(thread_id="t", start=0, stop=9), Filter(**{**every, **filters}), tenant=1)
+    read_records(connection, 1, Span(thread_id="t", start=0, stop=9), Filter(**{**every, **filters}))
     connection.set_trace_callback(None)
     plan = [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
     connection.close()
@@ -118,7 +118,7 @@ async def test_the_newest_of_several_landmarks_are_found_without_sorting_them_al
     connection = sqlite3.connect(tmp_path / "s.db")
     connection.set_trace_callback(statements.append)
     wanted = Filter(kinds=LANDMARKS, ordinals=None, turn=None, newest_first=True, limit=5, bodies=False)
-    read_records(connection, Span(thread_id="t", start=0, stop=9), wanted, tenant=1)
+    read_records(connection, 1, Span(thread_id="t", start=0, stop=9), wanted)
     connection.set_trace_callback(None)
     plan = [detail for *_, detail in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
     connection.close()

@@ -27,6 +27,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 @pytest.fixture
 def readers(store: SqliteStore) -> Readers:
+    assert isinstance(store._readers, Readers)
     return store._readers
 
 

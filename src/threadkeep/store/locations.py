@@ -9,7 +9,6 @@ from threadkeep.dialects import render_search_text
 from threadkeep.errors import BadInput
 from threadkeep.store.addresses import SERVERS
 from threadkeep.store.base import FullStore
-from threadkeep.store.memory import MemoryDatabase
 from threadkeep.store.sqlite import SqliteDatabase
 
 IN_MEMORY = "memory:"
@@ -39,7 +38,7 @@ async def open_database(location: str, *, listen: str | None = None) -> Database
         BadInput: It names a kind of store this threadkeep does not have, or whose extra is not installed.
     """
     if location == IN_MEMORY:
-        return MemoryDatabase(searchable=render_search_text)
+        return await SqliteDatabase.open_in_memory(searchable=render_search_text)
     if not location.startswith(SERVERS):
         return await SqliteDatabase.open(parse_sqlite_path(location), searchable=render_search_text)
     try:

@@ -6,10 +6,12 @@ import asyncio
 import secrets
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
 from threadkeep.store.base import Tenant
+from threadkeep.store.sqlite.file import connect_to_write, open_in_memory
 from threadkeep.store.sqlite.queries import QUERIES
 from threadkeep.store.sqlite.store import SqliteStore
 from threadkeep.store.sqlite.watch import FileWatch
@@ -21,11 +23,17 @@ _KEY_BYTES = 32
 class SqliteDatabase:
     """An open file. Belongs to the event loop that opened it; any number of processes may have the same file open."""
 
-    def __init__(self, path: Path, *, searchable: Callable[[str, bytes], str]) -> None:
-        self._writer = Writer(path)
-        self._readers = Readers(path)
-        self._watch = FileWatch(path)
+    def __init__(self, *, writer: Writer, readers: Readers | Writer, searchable: Callable[[str, bytes], str]) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._watch = FileWatch(readers)
         self._searchable = searchable
+
+    @classmethod
+    async def open_in_memory(cls, *, searchable: Callable[[str, bytes], str]) -> SqliteDatabase:
+        """Open a new database that ends when it is closed. One connection, in one thread, reads and writes it."""
+        only = Writer(":memory:", connect=open_in_memory)
+        return cls(writer=only, readers=only, searchable=searchable)
 
     @classmethod
     async def open(cls, path: str | PathLike[str], *, searchable: Callable[[str, bytes], str]) -> SqliteDatabase:
@@ -43,7 +51,9 @@ class SqliteDatabase:
             StoreTooNew: A newer threadkeep wrote it.
             StoreReadOnly: It is not there and cannot be made, or is of an older schema and cannot be migrated.
         """
-        database = cls(Path(path), searchable=searchable)
+        file = Path(path)
+        writer = Writer(str(file), connect=partial(connect_to_write, file))
+        database = cls(writer=writer, readers=Readers(file), searchable=searchable)
         try:
             await database._readers.run(lambda _: None)
         except BaseException:
@@ -90,7 +100,6 @@ class SqliteDatabase:
     def _join(self) -> None:
         # The writer last: closing the file's last connection folds the log back into it, which a reader cannot do.
         self._readers.join()
-        self._watch.join()
         self._writer.join()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from threadkeep.errors import StoreBusy, StoreCorrupt, StoreError, StoreForeign, StoreReadOnly, StoreTooNew, ThreadkeepError
+from threadkeep.errors import StoreBusy, StoreError, StoreForeign, StoreReadOnly, StoreTooNew, ThreadkeepError
 from threadkeep.store.sqlite.errors import translate_errors
 from threadkeep.store.sqlite.queries import SQL_FOLDER, split_statements
 
@@ -52,66 +52,45 @@ class FileState:
         )
 
 
-class Connection(sqlite3.Connection):
-    """A connection that, where it takes no locks, knows the state of the file it was made for."""
-
-    made_for: tuple[Path, FileState] | None = None
-
-    @property
-    def takes_locks(self) -> bool:
-        """Whether SQLite itself makes sure that nothing changes under a read."""
-        return self.made_for is None
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether the file was written or replaced since a connection without locks was made."""
-        if self.made_for is None:
-            return False
-        path, then = self.made_for
-        try:
-            return FileState.read(path) != then
-        except OSError:
-            # The file is gone or unreadable; connecting again raises the error that says which.
-            return True
-
-
 class Reader:
     """Reads a file through one connection, which it makes when it first reads.
 
-    A connection without locks keeps pages it has read and finds whatever a writer leaves beside them: it misses what was written
-    since, or takes the mixture for damage. So the file is checked before and after each read, and once it has changed the read is
-    repeated on a new connection.
+    Where SQLite takes no locks, a connection keeps pages it has read and finds whatever a writer leaves beside them. So such a
+    connection serves one read, and if the file changed meanwhile, the read is repeated.
     """
 
     def __init__(self, path: Path, *, creates: bool = False) -> None:
         """Read the file at `path`; with `creates` the first connection makes it a store of the newest schema (`open_file`)."""
         self._path = path
         self._creates = creates
-        self._connection: Connection | None = None
-        self.times_reconnected = 0
+        self._connection: sqlite3.Connection | None = None
 
     def read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `operation` reads. It may run more than once.
 
         Raises:
             StoreBusy: The file changed during every try.
-            StoreCorrupt: A new connection met the same damage.
         """
         location, deadline = str(self._path), time.monotonic() + BUSY_SECONDS
         while True:
             with translate_errors(location):
-                is_new, connection = self._connect()
+                connection, unlocked = self._connect()
+                if unlocked is None:
+                    return operation(connection)
+            failure: ThreadkeepError | None = None
             try:
                 with translate_errors(location):
                     result = operation(connection)
             except ThreadkeepError as error:
-                is_doubtful = isinstance(error, StoreCorrupt) and not connection.takes_locks and not is_new
-                if not is_doubtful and not connection.is_outdated:
-                    raise
-            else:
-                if not connection.is_outdated:
-                    return result
-            self._drop()
+                failure = error
+            finally:
+                connection.close()
+            with translate_errors(location):
+                is_settled = FileState.read(self._path) == unlocked
+            if is_settled and failure is not None:
+                raise failure
+            if is_settled:
+                return result
             if time.monotonic() > deadline:
                 raise StoreBusy(location)
 
@@ -121,24 +100,16 @@ class Reader:
             self._connection.close()
             self._connection = None
 
-    def _connect(self) -> tuple[bool, Connection]:
-        """Return a connection to the file as it is now, and whether it is new."""
-        if self._connection is not None and self._connection.is_outdated:
-            self._drop()
+    def _connect(self) -> tuple[sqlite3.Connection, FileState | None]:
+        """Return a connection, and the file's state if nothing but that shows whether it changes under a read."""
         if self._connection is not None:
-            return False, self._connection
-        if self._creates and not self.times_reconnected:
-            self._connection = open_file(self._path)
-        elif is_writable(self._path) and not self.times_reconnected:
-            self._connection = connect(self._path, read_only=True)
-        else:
-            # A file that replaced one already checked is checked too.
-            self._connection = open_to_read(self._path)
-        return True, self._connection
-
-    def _drop(self) -> None:
-        self.close()
-        self.times_reconnected += 1
+            return self._connection, None
+        creates, self._creates = self._creates, False
+        unlocked = find_unlocked_state(self._path) if self._path.exists() else None
+        connection = open_file(self._path) if creates else open_to_read(self._path)
+        if unlocked is None:
+            self._connection = connection
+        return connection, unlocked
 
 
 def read_migrations() -> Mapping[int, str]:
@@ -146,7 +117,7 @@ def read_migrations() -> Mapping[int, str]:
     return {int(path.name[:4]): path.read_text(encoding="utf-8") for path in sorted(SQL_FOLDER.glob("[0-9]*.sql"))}
 
 
-def open_file(path: Path) -> Connection:
+def open_file(path: Path) -> sqlite3.Connection:
     """Make `path` a store of the newest schema, unless it is one, and return a connection that reads it.
 
     Where the file and its folder are writable, this takes the write lock for a moment, so that a file that only looks writable is
@@ -175,7 +146,7 @@ def open_file(path: Path) -> Connection:
         return connection
 
 
-def open_to_read(path: Path) -> Connection:
+def open_to_read(path: Path) -> sqlite3.Connection:
     """Return a connection that reads an existing store of the newest schema; raises as `open_file` does.
 
     A file may be without locks while its log comes or goes: a failure while the file changed is tried again.
@@ -197,12 +168,17 @@ def open_to_read(path: Path) -> Connection:
                 raise
 
 
-def connect(path: Path, *, read_only: bool = False) -> Connection:
-    """Return a connection to an existing store; it may be handed from thread to thread."""
+def find_unlocked_state(path: Path) -> FileState | None:
+    """Return the state of a file that SQLite reads without locks: one that cannot be written and has no log; else None."""
     state = None if is_writable(path) else FileState.read(path)
-    if state is None:
+    return None if state is None or state.has_log else state
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Return a connection to an existing store; it may be handed from thread to thread."""
+    if is_writable(path):
         mode = "mode=rw"
-    elif state.has_log:
+    elif find_unlocked_state(path) is None:
         # There is, or was, a writer: SQLite reads through its log and locks.
         mode = "mode=ro"
     else:
@@ -215,11 +191,8 @@ def connect(path: Path, *, read_only: bool = False) -> Connection:
         isolation_level=None,
         timeout=BUSY_SECONDS,
         check_same_thread=False,
-        factory=Connection,
     )
     try:
-        if state is not None and not state.has_log:
-            connection.made_for = (path, state)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         # Erased bytes, and those left behind when the index merges, are overwritten; free pages would keep them for years.
@@ -230,7 +203,16 @@ def connect(path: Path, *, read_only: bool = False) -> Connection:
     return connection
 
 
-def connect_to_write(path: Path) -> Connection:
+def open_in_memory() -> sqlite3.Connection:
+    """Return the only connection to a new, empty store that ends with it."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA foreign_keys = ON")
+    _migrate(connection, location=":memory:")
+    _set_busy_timeout(connection, seconds=0.0)
+    return connection
+
+
+def connect_to_write(path: Path) -> sqlite3.Connection:
     """Return a connection for `begin_writing`; with a log in place nothing else ever waits."""
     connection = connect(path)
     _set_busy_timeout(connection, seconds=0.0)

@@ -40,7 +40,7 @@ class Filter:
     bodies: bool
 
 
-def create_thread(connection: sqlite3.Connection, thread: NewThread, records: Sequence[NewRecord], *, tenant: int) -> None:
+def create_thread(connection: sqlite3.Connection, tenant: int, thread: NewThread, records: Sequence[NewRecord]) -> None:
     if _find_end(connection, thread.id, tenant=tenant) is not None:
         raise ThreadExists(thread.id)
     parent: int | None = None
@@ -65,7 +65,7 @@ def create_thread(connection: sqlite3.Connection, thread: NewThread, records: Se
 
 
 def append_records(
-    connection: sqlite3.Connection, thread_id: str, records: Sequence[NewRecord], *, expected: int, tenant: int
+    connection: sqlite3.Connection, tenant: int, thread_id: str, records: Sequence[NewRecord], *, expected: int
 ) -> int:
     end = _find_end(connection, thread_id, tenant=tenant)
     if end is None:
@@ -77,19 +77,19 @@ def append_records(
     return actual + len(records)
 
 
-def get_thread(connection: sqlite3.Connection, thread_id: str, *, tenant: int) -> ThreadRow:
+def get_thread(connection: sqlite3.Connection, tenant: int, thread_id: str) -> ThreadRow:
     row = connection.execute(QUERIES["get_thread"], {"tenant": tenant, "name": thread_id}).fetchone()
     if row is None:
         raise ThreadNotFound(thread_id)
     return ThreadRow.from_columns(row)
 
 
-def list_threads(connection: sqlite3.Connection, *, tenant: int, prefix: str, limit: int) -> list[ThreadRow]:
+def list_threads(connection: sqlite3.Connection, tenant: int, *, prefix: str, limit: int) -> list[ThreadRow]:
     rows = connection.execute(QUERIES["list_threads"], {"tenant": tenant, "prefix": prefix, "limit": limit})
     return [ThreadRow.from_columns(row) for row in rows.fetchall()]
 
 
-def read_records(connection: sqlite3.Connection, span: Span, wanted: Filter, *, tenant: int) -> list[Record]:
+def read_records(connection: sqlite3.Connection, tenant: int, span: Span, wanted: Filter) -> list[Record]:
     """Read a span. Values are always bound; only fixed text and question marks are put together."""
     kinds = sorted(set(wanted.kinds)) if wanted.kinds is not None else None
     limit = -1 if wanted.limit is None else wanted.limit
@@ -108,7 +108,7 @@ def read_records(connection: sqlite3.Connection, span: Span, wanted: Filter, *, 
     return [_make_record(span.thread_id, row) for row in connection.execute(parts[0], values).fetchall()]
 
 
-def find_chains(connection: sqlite3.Connection, chains: Sequence[bytes], *, tenant: int) -> list[Found]:
+def find_chains(connection: sqlite3.Connection, tenant: int, chains: Sequence[bytes]) -> list[Found]:
     found: list[tuple[int, Found]] = []
     for chain in dict.fromkeys(chains):
         for row_id, name, ordinal, depth in connection.execute(QUERIES["lookup_chain"], {"chain": chain, "tenant": tenant}):
@@ -117,17 +117,17 @@ def find_chains(connection: sqlite3.Connection, chains: Sequence[bytes], *, tena
     return [each for _, each in found]
 
 
-def acquire_lease(connection: sqlite3.Connection, *, key: str, holder: str, now_ms: int, ttl_ms: int, tenant: int) -> bool:
+def acquire_lease(connection: sqlite3.Connection, tenant: int, *, key: str, holder: str, now_ms: int, ttl_ms: int) -> bool:
     values = {"tenant": tenant, "key": key, "holder": holder, "ttl_ms": ttl_ms, "now_ms": now_ms}
     connection.execute(QUERIES["cap_lease"], values)
     return connection.execute(QUERIES["acquire_lease"], values).rowcount == 1
 
 
-def release_lease(connection: sqlite3.Connection, *, key: str, holder: str, tenant: int) -> None:
+def release_lease(connection: sqlite3.Connection, tenant: int, *, key: str, holder: str) -> None:
     connection.execute(QUERIES["release_lease"], {"tenant": tenant, "key": key, "holder": holder})
 
 
-def erase_bodies(connection: sqlite3.Connection, thread_id: str, ordinals: Collection[int], *, at_ms: int, tenant: int) -> int:
+def erase_bodies(connection: sqlite3.Connection, tenant: int, thread_id: str, ordinals: Collection[int], *, at_ms: int) -> int:
     """Empty the bodies of these records and return how many records shared them.
 
     The bytes are overwritten in place, because every writing connection has `secure_delete`. Words cannot be taken out of the
@@ -157,6 +157,9 @@ def empty_log(connection: sqlite3.Connection) -> bool:
 
     False where another process used the log for longer than the busy timeout.
     """
+    if connection.in_transaction:
+        # In memory the writer also reads, and there is no log.
+        return True
     (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
 

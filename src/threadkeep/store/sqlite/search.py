@@ -80,7 +80,7 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.executemany(QUERIES["index_text"], batch.rows)
 
 
-def search_index(connection: sqlite3.Connection, spans: Sequence[Span], expression: str, *, tenant: int, limit: int) -> list[Hit]:
+def search_index(connection: sqlite3.Connection, tenant: int, spans: Sequence[Span], expression: str, *, limit: int) -> list[Hit]:
     values = {
         "spans": json.dumps([(span.thread_id, span.start, span.stop) for span in spans]),
         "tenant": tenant,

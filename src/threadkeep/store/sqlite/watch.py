@@ -1,16 +1,16 @@
-"""Notice writes to the file: SQLite sends no notice, but tells cheaply whether another connection wrote since the last look."""
+"""Notice writes to the file: SQLite sends no notice, but the newest record is found cheaply."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from threadkeep.errors import StoreClosed, StoreError
 from threadkeep.store.base import Watch
-from threadkeep.store.sqlite.file import Reader
+from threadkeep.store.sqlite.queries import QUERIES
+from threadkeep.store.sqlite.workers import Readers, Writer
 from threadkeep.store.watchers import Watchers
 
 LOOK_SECONDS = 0.025
@@ -19,24 +19,19 @@ FILE = "file"
 
 
 class FileWatch:
-    """Looks at a file's `data_version` while anybody watches, from a thread and a connection of its own.
+    """Looks for new records while anybody watches."""
 
-    That connection never writes, so this process's own commits are noticed like anybody's.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._location = str(path)
+    def __init__(self, readers: Readers | Writer) -> None:
+        self._readers = readers
         self._watchers = Watchers()
         self._closed = False
         self._looking: asyncio.Task[None] | None = None
-        self._reader = Reader(path)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="threadkeep-watcher")
 
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[Watch]:
         """Watch the file inside the block."""
         if self._closed:
-            raise StoreClosed(self._location)
+            raise StoreClosed(self._readers.location)
         try:
             with self._watchers.add(FILE) as watcher:
                 if self._looking is None or self._looking.done():
@@ -51,28 +46,22 @@ class FileWatch:
         self._closed = True
         self._stop_looking()
 
-    def join(self) -> None:
-        """Close the connection. Blocks; call it off the event loop, after `refuse`."""
-        self._thread.shutdown(wait=True)
-        self._reader.close()
-
     def _stop_looking(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
 
     async def _look(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            seen = await loop.run_in_executor(self._thread, self._read_version)
+            seen = await self._readers.run(_find_newest)
             self._watchers.are_notified = True
-            # Something may have been written between a watcher's last look and this first version.
+            # Something may have been written between a watcher's last look and this first one.
             self._watchers.notify_all()
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
-                version = await loop.run_in_executor(self._thread, self._read_version)
-                if version != seen:
-                    seen = version
+                newest = await self._readers.run(_find_newest)
+                if newest != seen:
+                    seen = newest
                     self._watchers.notify_all()
         except StoreError:
             # Watchers look by themselves from now on, and meet the error there.
@@ -80,7 +69,7 @@ class FileWatch:
         finally:
             self._watchers.are_notified = False
 
-    def _read_version(self) -> tuple[int, int]:
-        """Return a value that differs once the file was written; versions of two connections cannot be compared."""
-        version = self._reader.read(lambda connection: int(connection.execute("PRAGMA data_version").fetchone()[0]))
-        return self._reader.times_reconnected, version
+
+def _find_newest(connection: sqlite3.Connection) -> int:
+    (newest,) = connection.execute(QUERIES["newest_record"]).fetchone()
+    return int(newest)

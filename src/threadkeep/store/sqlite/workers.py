@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from threadkeep.errors import StoreClosed, StoreError
 from threadkeep.store.sqlite.errors import name_sqlite_error, translate_errors
-from threadkeep.store.sqlite.file import Reader, begin_writing, connect_to_write
+from threadkeep.store.sqlite.file import Reader, begin_writing
 
 T = TypeVar("T")
 
@@ -45,9 +45,9 @@ class Writer:
     sixty-four share one fsync. The thread and its connection are made with the first write.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._location = str(path)
+    def __init__(self, location: str, *, connect: Callable[[], sqlite3.Connection]) -> None:
+        self.location = location
+        self._connect = connect
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
@@ -61,9 +61,9 @@ class Writer:
         Cancelling the wait does not take it back.
         """
         if self._closed:
-            raise StoreClosed(self._location)
+            raise StoreClosed(self.location)
         if self._thread is None:
-            self._thread = _start_thread(self._serve, name="threadkeep-writer", location=self._location)
+            self._thread = _start_thread(self._serve, name="threadkeep-writer", location=self.location)
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put(_Job(operation=operation, future=future))
         return await future
@@ -104,8 +104,8 @@ class Writer:
     def _write(self, batch: Sequence[_Job]) -> Sequence[object]:
         """Return the outcome of each job; a failed commit is the outcome of all of them."""
         try:
-            with translate_errors(self._location):
-                self._connection = self._connection or connect_to_write(self._path)
+            with translate_errors(self.location):
+                self._connection = self._connection or self._connect()
                 return self._commit(self._connection, batch)
         except StoreError as error:
             return [_Failed(error) for _ in batch]
@@ -154,7 +154,7 @@ class Writer:
             # Every kind goes to the task that awaits it: raised here, it would end all later appends instead.
             if not connection.in_transaction and isinstance(error, sqlite3.Error):
                 raise
-            return _Failed(name_sqlite_error(error, location=self._location) if isinstance(error, sqlite3.Error) else error)
+            return _Failed(name_sqlite_error(error, location=self.location) if isinstance(error, sqlite3.Error) else error)
 
 
 class Readers:

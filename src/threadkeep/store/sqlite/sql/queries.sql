@@ -111,6 +111,9 @@ INSERT INTO search (search) VALUES ('delete-all');
 -- name: reset_index_mark
 UPDATE search_mark SET upto = 0;
 
+-- name: newest_record
+SELECT coalesce(max(id), 0) FROM record;
+
 -- name: index_state
 SELECT upto, erasures, coalesce((SELECT max(id) FROM record), 0) FROM search_mark;
 
