@@ -62,7 +62,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
+
+import msgspec
 
 
 class ThreadkeepError(Exception):
@@ -208,41 +210,23 @@ class RecordNotFound(NotFound):
         self.ordinal = ordinal
 
 
-class DraftAttempt(Protocol):
-    """One strategy that was tried before the error: its outcome, and the cost of asking a model.
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One recorded attempt at a compaction: its strategy, its outcome (`taken`, or an error code) and its cost.
 
-    Tokens and cost are None if the provider did not report them.
+    Tokens and cost are the provider's figures over all calls, None if it gave none. `ignored` counts operations of the draft that
+    named an entry that does not exist.
     """
 
-    @property
-    def strategy(self) -> str: ...
-
-    @property
-    def outcome(self) -> str: ...
-
-    @property
-    def model(self) -> str | None: ...
-
-    @property
-    def calls(self) -> int: ...
-
-    @property
-    def input_tokens(self) -> int | None: ...
-
-    @property
-    def output_tokens(self) -> int | None: ...
-
-    @property
-    def cached_tokens(self) -> int | None: ...
-
-    @property
-    def cost_micro_usd(self) -> int | None: ...
-
-    @property
-    def ignored(self) -> int: ...
-
-    @property
-    def took_ms(self) -> int: ...
+    strategy: str
+    outcome: str
+    model: str | None = None
+    calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_micro_usd: int | None = None
+    ignored: int = 0
+    took_ms: int = 0
 
 
 class Conflict(ThreadkeepError):
@@ -285,7 +269,7 @@ class StaleCheckpoint(Conflict):
             "nothing was written, compact again"
         )
         self.thread_id = thread_id
-        self.attempts: tuple[DraftAttempt, ...] = ()
+        self.attempts: tuple[Attempt, ...] = ()
 
 
 class CompactionRunning(Conflict):
@@ -326,7 +310,7 @@ class NothingToCompact(CompactionError):
         super().__init__(f"thread {thread_id!r} has nothing to compact: {reason}")
         self.thread_id = thread_id
         self.reason = reason
-        self.attempts: tuple[DraftAttempt, ...] = ()
+        self.attempts: tuple[Attempt, ...] = ()
 
 
 class NothingToUndo(CompactionError):
@@ -357,7 +341,7 @@ class BrokenWindow(CompactionError):
         )
         self.thread_id = thread_id
         self.faults = faults
-        self.attempts: tuple[DraftAttempt, ...] = ()
+        self.attempts: tuple[Attempt, ...] = ()
 
 
 class ModelError(ThreadkeepError):

@@ -12,10 +12,11 @@ from tests.drafting.replies import SUMMARY, block
 from tests.parity.vocabulary import STATE, Speech, of_kind, play, seen, turn, turns
 
 from threadkeep import Config, Head, Thread, Threadkeep
-from threadkeep.compaction.backend import Order, RetryPolicy
+from threadkeep.compaction.backend import Order
 from threadkeep.compaction.drafts.requests import estimate_request
 from threadkeep.compaction.drafts.strategies import order_strategies
 from threadkeep.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
+from threadkeep.llm import RetryPolicy
 from threadkeep.store import RecordKind
 from threadkeep.testing.scripted_model import (
     Calls,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from tests.llm.wires import RESPONSES
 
 from threadkeep.errors import ModelOverflow, ModelRejected, ModelUnavailable
-from threadkeep.llm import ask_with_retries, compact_with_retries
+from threadkeep.llm import RetryPolicy
 from threadkeep.testing.scripted_model import (
     Compacts,
     Overflows,
@@ -36,9 +37,8 @@ class Night:
         self.waits.append(seconds)
 
     async def ask(self, model: ScriptedModel, *, attempts: int = 5) -> str:
-        reply = await ask_with_retries(
-            model, REQUEST, attempts=attempts, sleep=self.sleep, jitter=lambda: self.jitter, on_attempt=self.attempts.append
-        )
+        policy = RetryPolicy(attempts=attempts, sleep=self.sleep, jitter=lambda: self.jitter)
+        reply = await policy.run(partial(model.ask, REQUEST), on_attempt=self.attempts.append)
         return reply.text
 
 
@@ -121,7 +121,7 @@ async def test_cancelling_a_wait_asks_no_more() -> None:
         await asyncio.Event().wait()
 
     async with ScriptedModel([Unavailable()]) as model:
-        asking = asyncio.create_task(ask_with_retries(model, REQUEST, attempts=5, sleep=sleep, jitter=lambda: 0.5))
+        asking = asyncio.create_task(RetryPolicy(sleep=sleep).run(partial(model.ask, REQUEST)))
         await waiting.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -133,7 +133,6 @@ async def test_a_compaction_at_the_provider_is_asked_for_with_the_same_patience(
     night = Night()
     item = {"type": "compaction", "encrypted_content": "e"}
     async with ScriptedRemoteModel([Unavailable(), Compacts(items=(item,))]) as model:
-        made = await compact_with_retries(
-            model, REQUEST, attempts=3, sleep=night.sleep, jitter=lambda: 0.5, on_attempt=night.attempts.append
-        )
+        policy = RetryPolicy(attempts=3, sleep=night.sleep)
+        made = await policy.run(partial(model.compact, REQUEST), on_attempt=night.attempts.append)
     assert (len(made.items), made.issuer, night.attempts) == (1, "scripted#account", [1, 2])

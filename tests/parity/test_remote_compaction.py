@@ -27,8 +27,9 @@ from tests.parity.vocabulary import (
 )
 
 from threadkeep import Config, Head, Session, Thread, Threadkeep
-from threadkeep.compaction.backend import Order, RetryPolicy
+from threadkeep.compaction.backend import Order
 from threadkeep.hooks import CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.llm import RetryPolicy
 from threadkeep.testing.scripted_model import (
     Compacts,
     Overflows,

@@ -12,10 +12,10 @@ import pytest
 from tests.session.answers import DIALECTS, calling, outputs_of
 
 from threadkeep import Config, Session, Threadkeep
-from threadkeep.compaction.backend import RetryPolicy
 from threadkeep.dialects import ToolCall
 from threadkeep.errors import CompactionStopped, ModelRejected, UnknownModel
 from threadkeep.hooks import FunctionHook, HookEvent, HookReply, Hooks
+from threadkeep.llm import RetryPolicy
 from threadkeep.recall import tool as recall_tool
 from threadkeep.session import Answer, Asked, Called, Compacted, Event, Returned, Said, Trouble
 from threadkeep.testing.scripted_model import Overflows, Rejected, ScriptedModel, Step, Unavailable, runs_out, says

@@ -11,9 +11,9 @@ from tests.session.answers import DIALECTS
 from tests.session.item_stream import UnfoldingModel
 
 from threadkeep import Session, Threadkeep
-from threadkeep.compaction.backend import RetryPolicy
 from threadkeep.errors import ModelUnavailable
 from threadkeep.items import Item
+from threadkeep.llm import RetryPolicy
 from threadkeep.session import Answer
 from threadkeep.testing.scripted_model import ScriptedModel, Unavailable, says
 from threadkeep.threads.mailbox import Way, render_mail

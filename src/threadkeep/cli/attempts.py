@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from threadkeep.errors import DraftAttempt
+from threadkeep.errors import Attempt
 from threadkeep.threads import AttemptCost, sum_attempts
 from threadkeep.viewer.formats import format_count
 
@@ -17,7 +17,7 @@ UNKNOWN = "–"
 BILL_COLUMNS = (">calls", ">in", ">cached", ">out", ">cost", ">took")
 
 
-def print_attempts(screen: Screen, attempts: Sequence[DraftAttempt]) -> None:
+def print_attempts(screen: Screen, attempts: Sequence[Attempt]) -> None:
     """Print every strategy that was tried, in order, with its outcome and the cost of its model calls."""
     rows: list[list[Part]] = [
         [
@@ -31,13 +31,13 @@ def print_attempts(screen: Screen, attempts: Sequence[DraftAttempt]) -> None:
     screen.write_table(["tried", "outcome", "model", *BILL_COLUMNS], rows, indent=2)
 
 
-def describe_attempt(attempt: DraftAttempt) -> str:
+def describe_attempt(attempt: Attempt) -> str:
     """Return one strategy that was tried as a sentence."""
     model = f" with {attempt.model}" if attempt.model else ""
     return f"{attempt.strategy}{model}: {_describe_outcome(attempt)}; {describe_bill(sum_attempts([attempt]))}"
 
 
-def _describe_outcome(attempt: DraftAttempt) -> str:
+def _describe_outcome(attempt: Attempt) -> str:
     """Return how an attempt ended, and how many operations of its draft named no entry."""
     ignored = f", {format_count(attempt.ignored, 'unknown entry', 'unknown entries')} ignored" if attempt.ignored else ""
     return f"{attempt.outcome}{ignored}"

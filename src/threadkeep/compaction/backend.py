@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -16,7 +14,7 @@ from threadkeep.dialects import Request
 from threadkeep.hooks import Hooks, Trigger
 from threadkeep.llm import Model
 from threadkeep.llm.models import Models
-from threadkeep.llm.retry import Jitter, Sleep
+from threadkeep.llm.retry import RetryPolicy
 from threadkeep.threads.backend import ThreadBackend
 from threadkeep.tokens import Limits
 
@@ -59,15 +57,6 @@ class Order:
     room_tokens: int | None = None
     adopting: bool = False
     deadline: Deadline = field(default_factory=Deadline, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How often a failed request is sent again, and the pauses between."""
-
-    attempts: int = 4
-    sleep: Sleep = asyncio.sleep
-    jitter: Jitter = random.random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from threadkeep.compaction.backend import Backend, CompactionPolicy, DraftBudget, Order, RetryPolicy
+from threadkeep.compaction.backend import Backend, CompactionPolicy, DraftBudget, Order
 from threadkeep.compaction.drafts.draft import AskRemote, Meter, Summariser
 from threadkeep.compaction.drafts.requests import ANSWER_TOKENS, OVER_BUDGET, NotAsked, estimate_request
 from threadkeep.compaction.fallback import SummariserFactory
@@ -16,8 +16,7 @@ from threadkeep.llm import (
     ModelReply,
     RemoteCompaction,
     RemoteCompactor,
-    ask_with_retries,
-    compact_with_retries,
+    RetryPolicy,
 )
 from threadkeep.threads import History, Pointer
 from threadkeep.threads.pressure import find_request_window
@@ -65,14 +64,7 @@ def _build_summariser(
     foreign: frozenset[Pointer],
 ) -> Summariser:
     patience = policy.patience
-    patiently = partial(
-        ask_with_retries,
-        model,
-        attempts=patience.attempts,
-        sleep=patience.sleep,
-        jitter=patience.jitter,
-        on_attempt=partial(_count_call, meter),
-    )
+    count = partial(_count_call, meter)
 
     async def ask(request: Request) -> ModelReply:
         most = answer_tokens(window_tokens)
@@ -84,12 +76,12 @@ def _build_summariser(
                 raise NotAsked(OVER_BUDGET)
         bounded = model.bound(request, answer_tokens=most) if isinstance(model, BoundableModel) else request
         try:
-            reply = await patiently(bounded)
+            reply = await patience.run(partial(model.ask, bounded), on_attempt=count)
         except ModelRejected as rejected:
             # A model with a smaller maximum, or a server with another name for the bound, rejects it; ask without the bound.
             if not any(name in rejected.reason for name in bounded.fields.keys() - request.fields.keys()):
                 raise
-            reply = await patiently(request)
+            reply = await patience.run(partial(model.ask, request), on_attempt=count)
         meter.add_reply(reply)
         counted = (reply.input_tokens or 0) + (reply.output_tokens or 0)
         if reply.cost_usd is not None and counted:
@@ -120,14 +112,7 @@ def answer_tokens(window_tokens: int) -> int:
 
 def _build_compact(model: RemoteCompactor, meter: Meter, *, patience: RetryPolicy) -> AskRemote:
     async def compact(request: Request) -> RemoteCompaction:
-        made = await compact_with_retries(
-            model,
-            request,
-            attempts=patience.attempts,
-            sleep=patience.sleep,
-            jitter=patience.jitter,
-            on_attempt=partial(_count_call, meter),
-        )
+        made = await patience.run(partial(model.compact, request), on_attempt=partial(_count_call, meter))
         meter.add_reply(made)
         return made
 

@@ -1,7 +1,7 @@
 """The port to models, and the clients for providers behind it.
 
 async with open_model("openai:NAME", environ=os.environ) as model:
-    reply = await ask_with_retries(model, request, attempts=5, sleep=asyncio.sleep, jitter=random.random)
+    reply = await RetryPolicy().run(partial(model.ask, request))
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from threadkeep.llm.base import (
 from threadkeep.llm.models import open_model
 from threadkeep.llm.provider import ProviderModel
 from threadkeep.llm.remote import name_issuer
-from threadkeep.llm.retry import ask_with_retries, compact_with_retries
+from threadkeep.llm.retry import RetryPolicy
 
 __all__ = [
     "BoundableModel",
@@ -30,9 +30,8 @@ __all__ = [
     "ProviderModel",
     "RemoteCompaction",
     "RemoteCompactor",
+    "RetryPolicy",
     "StreamingModel",
-    "ask_with_retries",
-    "compact_with_retries",
     "name_issuer",
     "open_model",
 ]

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from threadkeep.client import CompactionReport, Head, Thread, Threadkeep, TurnScope, Window
-from threadkeep.compaction.backend import Order, RetryPolicy
+from threadkeep.compaction.backend import Order
 from threadkeep.dialects import Dialect, Request, ToolCall, find_dialect
 from threadkeep.errors import (
     BadInput,
@@ -21,7 +21,7 @@ from threadkeep.errors import (
     UnknownModel,
 )
 from threadkeep.items import Item, decode_json, repair_surrogates
-from threadkeep.llm import Delta, Model, ModelReply, StreamingModel, ask_with_retries
+from threadkeep.llm import Delta, Model, ModelReply, RetryPolicy, StreamingModel
 from threadkeep.llm.answers import read_speech
 from threadkeep.memory.memory import Memories
 from threadkeep.recall.tool import DESCRIPTION, PARAMETERS, render_recall
@@ -335,13 +335,9 @@ class Session:
         dialect = self.thread.dialect
         beside = self.head.request(dialect, cache_key=window.cache_key)
         items = tuple(dialect.parse(item) for item in window)
-        patience = self._patience
-        return await ask_with_retries(
-            recorder,
-            replace(beside, items=dialect.calls.mark_cache_end(items)),
-            attempts=patience.attempts,
-            sleep=patience.sleep,
-            jitter=patience.jitter,
+        request = replace(beside, items=dialect.calls.mark_cache_end(items))
+        return await self._patience.run(
+            lambda: recorder.ask(request),
             on_attempt=lambda number: hear(Asked(tokens=window.pressure.tokens, attempt=number)),
         )
 

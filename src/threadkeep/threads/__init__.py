@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from threadkeep.errors import Attempt
 from threadkeep.threads.item_records import Arrival, Tip, make_records
 from threadkeep.threads.path import Ask, LivePath, PathWalk
 from threadkeep.threads.records import (
     AskedBody,
-    Attempt,
     AttemptCost,
     Checkpoint,
     ContextBody,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from threadkeep.errors import DraftAttempt, InvalidPointer, InvalidThreadId
+from threadkeep.errors import Attempt, InvalidPointer, InvalidThreadId
 from threadkeep.store import NewRecord, Record, RecordKind
 
 _THREAD_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
@@ -293,25 +293,6 @@ class LiteralEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 LayoutEntry = KeepEntry | StubEntry | StateEntry | LiteralEntry
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt at a compaction: its strategy, its outcome (`taken`, or an error code) and its cost.
-
-    Tokens and cost are the provider's figures over all calls, None if it gave none. `ignored` counts operations of the draft that
-    named an entry that does not exist.
-    """
-
-    strategy: str
-    outcome: str
-    model: str | None = None
-    calls: int = 0
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cost_micro_usd: int | None = None
-    ignored: int = 0
-    took_ms: int = 0
-
-
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The durable result of one compaction.
 
@@ -391,7 +372,7 @@ class AttemptCost:
     took_ms: int
 
 
-def sum_attempts(attempts: Sequence[DraftAttempt]) -> AttemptCost:
+def sum_attempts(attempts: Sequence[Attempt]) -> AttemptCost:
     """Return the cost of several attempts together."""
     return AttemptCost(
         calls=sum(each.calls for each in attempts),
