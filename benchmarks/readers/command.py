@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks.readers.corpus import Skipped, Transcript, read_corpus
 from benchmarks.readers.cuts import make_cuts
 from benchmarks.readers.density import make_sheet, score_sheet, state_lines
+from benchmarks.readers.drafts import make_draft_lines, open_answer
 from benchmarks.readers.growth import NEW_TOKENS, RATCHET_AT, count_overruled, measure_growth, synthetic_transcript
 from benchmarks.readers.sessions import FAMILIES, Size, make_session
 from benchmarks.readers.table import print_tables
@@ -46,6 +47,13 @@ def run_make(args: argparse.Namespace) -> None:
         sizes = "; ".join(f"{line['arm']} {estimate_text(line['ctx'])}" for line in made)
         print(f"{args.family} {seed}: {time.monotonic() - began:.1f} s; {sizes}; refused {played.refused}")
     _write(args.out, lines)
+
+
+def run_drafts(args: argparse.Namespace) -> None:
+    """Write a line for `score` per session without a model and with its drafts."""
+    size = Size(turns=args.turns, compactions=args.compactions)
+    sessions = [make_session(args.family, seed=seed, size=size) for seed in args.seeds]
+    _write(args.out, asyncio.run(make_draft_lines(sessions, open_answer(args.model))))
 
 
 def run_cuts(args: argparse.Namespace) -> None:
@@ -152,6 +160,15 @@ def build_parser() -> argparse.ArgumentParser:
     make.add_argument("--arms", nargs="+", help="only these arms, by name")
     make.add_argument("--near", action="store_true", help="also ask with wrong options from the same session")
     make.set_defaults(run=run_make)
+
+    drafts = commands.add_parser("drafts", help="play sessions without a model and with its drafts; needs torch")
+    drafts.add_argument("model", type=Path, help="folder with model.gguf")
+    drafts.add_argument("--family", choices=FAMILIES, required=True)
+    drafts.add_argument("--seeds", type=read_numbers, required=True, help="for example 101-106")
+    drafts.add_argument("--turns", type=int, default=30)
+    drafts.add_argument("--compactions", type=int, default=5)
+    drafts.add_argument("--out", type=Path, required=True)
+    drafts.set_defaults(run=run_drafts)
 
     cuts = commands.add_parser("cuts", help="cut real sessions; write each arm and what the agent did next")
     cuts.add_argument("--corpus", type=Path, required=True)

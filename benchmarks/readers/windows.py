@@ -13,6 +13,7 @@ from benchmarks.readers.questions import Asked, order_options, with_near_options
 from benchmarks.readers.sessions import DIALECT, Session
 from benchmarks.readers.text import render_item, render_items
 from threadkeep.errors import NothingToCompact
+from threadkeep.llm import Model
 from threadkeep.tokens import estimate_text
 
 OURS, NONE, USER_ONLY, NEWEST = "ours", "none", "user messages only", "newest tokens"
@@ -29,18 +30,21 @@ class Played:
     window: Sequence[dict[str, Any]]
     hits: dict[str, list[str]]
     refused: int
+    strategies: Sequence[str]
 
 
-async def play_session(session: Session, *, strategy: str = "extractive") -> Played:
-    """Record the session in a new store and compact after every span."""
+async def play_session(session: Session, *, strategy: str = "extractive", model: Model | None = None) -> Played:
+    """Record the session in a new store and compact after every span; a strategy that drafts asks `model`."""
     refused = 0
+    strategies = []
     with TemporaryDirectory(prefix="readers-") as folder:
         async with threadkeep.open(Path(folder) / "readers.db") as tk:
             thread = await tk.thread(f"{session.family}-{session.seed}", dialect=DIALECT)
             for span in session.spans:
                 await thread.record(span)
                 try:
-                    await thread.compact(strategy=strategy)
+                    checkpoint = await thread.compact(strategy=strategy, model=model)
+                    strategies.append(checkpoint.strategy)
                 except NothingToCompact:
                     refused += 1
             window = list(await thread.window())
@@ -48,7 +52,7 @@ async def play_session(session: Session, *, strategy: str = "extractive") -> Pla
             for query in dict.fromkeys(question.text for question in session.questions):
                 found = await thread.recall(query, limit=HITS)
                 hits[query] = [f"[{hit.pointer}]\n{hit.text}" for hit in found]
-    return Played(session=session, window=window, hits=hits, refused=refused)
+    return Played(session=session, window=window, hits=hits, refused=refused, strategies=strategies)
 
 
 def make_lines(played: Played, *, near: bool = False) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from benchmarks.readers.corpus import Skipped, half_of, read_corpus
 from benchmarks.readers.cuts import find_points
 from benchmarks.readers.density import make_sheet, score_sheet
+from benchmarks.readers.drafts import DRAFTED, EXTRACTIVE, make_draft_lines
 from benchmarks.readers.questions import Question, holds_answer, order_options, shape_of, with_near_options
 from benchmarks.readers.sessions import FAMILIES, Size, make_session
 from benchmarks.readers.state import StateLine, read_state
@@ -22,6 +24,22 @@ from benchmarks.readers.windows import ARMS, NONE, RECALLED, make_lines, newest_
 from threadkeep.tokens import estimate_text
 
 SMALL = Size(turns=16, compactions=2)
+DRAFT = """<session_compact_state>
+Objective:
+- none
+
+Active Memory:
+- the reviewer wants smaller patches (#3)
+
+Inactive Changes:
+- none
+
+Current Handoff:
+- next: the report
+
+Evidence Pointers:
+- none
+</session_compact_state>"""
 
 
 def _question(number: int) -> Question:
@@ -234,3 +252,20 @@ def test_a_sheet_hides_the_build_and_its_score_tells_it() -> None:
 def test_a_sheet_with_a_gap_is_refused() -> None:
     with pytest.raises(ValueError, match="line 001 of the sheet has the verdict ''; write u, n or f"):
         score_sheet("\t001\tObjective\tship", {"001": "new"})
+
+
+def test_drafts_of_sessions_played_at_once_reach_their_windows_in_common_batches() -> None:
+    """Each session is asked about with and without the model's lines, and prompts that wait together are answered together."""
+    sizes = []
+
+    def answer(prompts: Sequence[str]) -> list[str]:
+        sizes.append(len(prompts))
+        return [f"{DRAFT}\n" for _ in prompts]
+
+    sessions = [make_session("frozen", seed=seed, size=SMALL) for seed in (1, 2)]
+    lines = asyncio.run(make_draft_lines(sessions, answer))
+    assert [(line["seed"], line["arm"]) for line in lines] == [(seed, arm) for seed in (1, 2) for arm in (EXTRACTIVE, DRAFTED)]
+    drafted = {line["arm"] for line in lines if "the reviewer wants smaller patches" in line["ctx"]}
+    assert drafted == {DRAFTED}
+    assert lines[0]["qs"] == lines[1]["qs"]
+    assert max(sizes) == len(sessions)
