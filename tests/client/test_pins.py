@@ -15,7 +15,8 @@ from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.backend import Backend, CompactionPolicy
 from threadkeep.errors import BadInput, EntryNotFound
 from threadkeep.store import NewRecord, RecordKind
-from threadkeep.threads import MetaBody, Pointer, encode_body
+from threadkeep.threads import Pointer
+from threadkeep.threads.writer import make_rewrite_mark
 from threadkeep.transfer.importer import Importer
 
 pytestmark = pytest.mark.anyio
@@ -237,19 +238,17 @@ async def test_importing_a_transcript_again_looks_past_what_was_remarked(tk: Thr
     assert await pinned(thread) == [NOTE]
 
 
-async def test_a_thread_that_continues_another_takes_over_what_was_remarked_there(tk: Threadkeep) -> None:
+async def test_a_rewritten_history_keeps_what_was_remarked_before(tk: Threadkeep) -> None:
     """A client that rewrote its history has not taken back what people noted beside it."""
-    before = await played(tk)
-    await before.note(NOTE, pinned=True)
-    after = await tk.thread("after")
-    body = encode_body(MetaBody(dialect="responses", continues="t"))
-    meta_record = NewRecord(kind=RecordKind.META, at_ms=0, turn=0, tokens=0, body=body)
-    await tk.backend.store.append("after", [meta_record], expected=(await tk.backend.store.get("after")).next)
-    await after.record(turns(20, 26))
-    await after.note("Only here.")
-    await after.compact()
-    texts = [entry.text for entry in (await after.state()).entries]
-    assert (texts.count(NOTE), texts.count("Only here."), await pinned(after)) == (1, 1, [NOTE])
+    thread = await played(tk)
+    await thread.note(NOTE, pinned=True)
+    end = (await tk.backend.store.get("t")).next
+    await tk.backend.store.append("t", [await make_rewrite_mark(tk.backend, "t", at=end, turn=0)], expected=end)
+    await thread.record(turns(20, 26))
+    await thread.note("Only here.")
+    await thread.compact()
+    texts = [entry.text for entry in (await thread.state()).entries]
+    assert (texts.count(NOTE), texts.count("Only here."), await pinned(thread)) == (1, 1, [NOTE])
 
 
 async def test_what_the_agent_notes_binds_nobody(tk: Threadkeep) -> None:

@@ -73,8 +73,10 @@ async def lead(subject: Subject, opening: Opening, folder: Path) -> Led:
 
 
 @pytest.mark.parametrize("name", [*EXTENDING, *RETELLING])
-async def test_a_client_s_summary_is_kept_and_not_summarised_again(name: str, installed: Installed, tmp_path: Path) -> None:
-    """Its request for a summary passes, on the compacted window where it extends it; its summary goes on verbatim and alone."""
+async def test_a_client_s_summary_stands_beside_what_was_demanded(name: str, installed: Installed, tmp_path: Path) -> None:
+    """Its request for a summary passes, on the compacted window where it extends it; its summary goes on verbatim, in the same
+    thread, and what the person demanded stands beside it in the very next request.
+    """
     led = await lead(SUBJECTS[name], await opening_of(SUBJECTS[name], installed), tmp_path)
     assert [answer for index, answer in enumerate(led.answers) if index != 3] == [
         f"{number} done" for number in ("one", "two", "three", "four", "five", "six")
@@ -83,8 +85,9 @@ async def test_a_client_s_summary_is_kept_and_not_summarised_again(name: str, in
     *_, four, five, six = led.requests
     assert STATE in four.raw
     assert {STATE in request.raw for request in led.summaries} == {name in EXTENDING}
-    assert [(SUMMARY.encode() in request.raw, STATE in request.raw) for request in (five, six)] == [(True, False)] * 2
-    assert sum(thread.checkpoints for thread in led.threads) == 1
+    assert [(SUMMARY.encode() in request.raw, STATE in request.raw) for request in (five, six)] == [(True, True)] * 2
+    assert [request for request in (five, six) if DEMANDS.encode() not in request.raw] == []
+    assert [thread.checkpoints for thread in led.threads] == [2]
 
 
 @pytest.mark.parametrize(

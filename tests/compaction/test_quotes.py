@@ -10,14 +10,13 @@ from tests.histories import RESPONSES, Rollout, answered, call, output, said, tu
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Section, Speaker
 from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
-from threadkeep.compaction.ledger import Ledger, LedgerEntry
-from threadkeep.compaction.quotes import quote_newest
+from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.dialects import DIALECTS
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.errors import NothingToCompact
 from threadkeep.store import RecordKind
-from threadkeep.threads import EntryKind, Pointer
+from threadkeep.threads import EntryKind
 
 WORK = "reading the next part of the file, nothing to report here " * 60
 GOAL = "Build the tide table service."
@@ -201,22 +200,6 @@ def test_every_message_ever_said_is_told_by_the_window(sayings: list[tuple[str, 
     shown = " ".join(" ".join(view.text.split()) for view in views(rollout.history()))
     forms = [{" ".join(text.split()), " ".join(shorten(text).split())} for text in texts if not is_acknowledgement(text)]
     assert [form for form in forms if not any(words in shown for words in form)] == []
-
-
-def test_a_thread_that_continues_another_quotes_only_its_own_messages() -> None:
-    """Numbers of two threads cannot be compared: what was said in the other stands in the state, before."""
-    rollout = Rollout(worked("Look at part 1.", "Look at part 2."))
-    older = LedgerEntry(
-        id="9", section=Section.ACTIVE, text="Use tabs.", sources=(Pointer("before", 400),), speaker=Speaker.USER, born=0
-    )
-    carried = Ledger(entries=(older,), next_number=10)
-    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target="900", ledger=carried)
-    outcome = conclude(proposal, EXTRACTIVE)
-    assert "9" not in outcome.ledger.in_view
-    assert outcome.ledger.section(Section.ACTIVE)[0].text == "Use tabs."
-    plan = rollout.plan(frontier_tokens=0)
-    quoted = quote_newest(plan, outcome.ledger, budget_tokens=10_000)
-    assert "before" not in {quote.source.thread_id for quote in quoted}
 
 
 @pytest.mark.anyio

@@ -13,10 +13,11 @@ from tests.parity.vocabulary import Speech, of_kind, play
 from threadkeep import Thread, Threadkeep
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.errors import StaleCheckpoint
-from threadkeep.store import NewRecord, NewThread, Record, RecordKind
+from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.testing.scripted_model import Holds, ScriptedModel, says
-from threadkeep.threads import MetaBody, encode_body, is_failed_attempt
+from threadkeep.threads import is_failed_attempt
 from threadkeep.threads.tombstones import ErasureNote, Half
+from threadkeep.threads.writer import make_rewrite_mark
 
 pytestmark = pytest.mark.anyio
 
@@ -127,18 +128,16 @@ async def test_a_remark_erased_meanwhile_is_in_no_state(tk: Threadkeep, speech: 
     assert await where_the_word_is(thread) == []
 
 
-async def test_what_a_thread_continues_may_be_erased_while_it_is_carried_over(tk: Threadkeep, speech: Speech) -> None:
-    """A state taken over from another thread goes with the records it was made of."""
-    await (await told(tk, speech)).compact(strategy="extractive")
-    meta = NewRecord(
-        kind=RecordKind.META, at_ms=0, turn=0, tokens=0, body=encode_body(MetaBody(dialect=speech.dialect, continues="t"))
-    )
-    await tk.backend.store.create(NewThread(id="next", dialect=speech.dialect, created_at_ms=0), [meta])
-    following = await tk.thread("next", dialect=speech.dialect)
-    await play(following, speech, 11, 18)
+async def test_what_a_client_rewrote_may_be_erased_while_it_is_carried_over(tk: Threadkeep, speech: Speech) -> None:
+    """A state taken over from the history before goes with the records it was made of."""
+    thread = await told(tk, speech)
+    await thread.compact(strategy="extractive")
+    end = (await tk.backend.store.get("t")).next
+    await tk.backend.append("t", [await make_rewrite_mark(tk.backend, "t", at=end, turn=0)], expected=end)
+    await play(thread, speech, 11, 18)
     with pytest.raises(StaleCheckpoint):
-        await compact_while(following, lambda: erase_the_word(tk))
-    assert await where_the_word_is(following) == []
+        await compact_while(thread, lambda: erase_the_word(tk))
+    assert await where_the_word_is(thread) == []
 
 
 async def test_what_was_erased_before_stands_in_no_compactions_way(tk: Threadkeep, speech: Speech) -> None:

@@ -109,9 +109,9 @@ class Client:
         return await self.conversations.open(incoming)
 
     def body(self) -> bytes:
-        base = base_fields(self.wire)
+        base = {**base_fields(self.wire), **self.fields}
         head = base.pop("head", [])
-        return json.dumps({**base, **self.fields, HISTORY[self.wire]: [*head, *self.history]}).encode()
+        return json.dumps({**base, HISTORY[self.wire]: [*head, *self.history]}).encode()
 
     def forked(self, *, length: int | None = None, headers: dict[str, str] | None = None) -> Client:
         """Return a conversation that begins with this one's history, or a part of it."""

@@ -1,4 +1,4 @@
-"""A client that rewrites its own history goes on from a thread, and what that thread remembers is not lost."""
+"""A client that rewrites its own history stays in its thread, and what the thread remembers is not lost."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from tests.doubles.script import call, say
 from tests.gateway.client import WIRES, Client, answer, person, records, talk, text_of, threads
 
-from threadkeep.gateway.conversation.rules import Rules
+from threadkeep.compaction import Speaker
+from threadkeep.gateway.conversation.rules import AutoCompact, Rules
 from threadkeep.store import RecordKind
-from threadkeep.threads.reader import load_metadata
+from threadkeep.threads.path import is_rewrite_mark
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName
@@ -40,9 +41,9 @@ async def worked(client: Client, *, demand: str = DEMAND) -> None:
     assert client.answers[0].startswith("Compacted")
 
 
-async def edges(tk: Threadkeep) -> list[str | None]:
-    """Return, for each thread, the one it continues."""
-    return [(await load_metadata(tk.backend.store, thread.id)).continues for thread in await threads(tk)]
+async def rewritten(tk: Threadkeep) -> list[int]:
+    """Return, for each thread, how often its client rewrote its history."""
+    return [sum(map(is_rewrite_mark, await thread.records())) for thread in await threads(tk)]
 
 
 async def checkpoints(tk: Threadkeep) -> int:
@@ -51,40 +52,72 @@ async def checkpoints(tk: Threadkeep) -> int:
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("summary", SUMMARIES.values(), ids=SUMMARIES)
-async def test_rule_16_a_clients_own_summary_stays_and_its_name_tells_what_it_continues(
-    tk: Threadkeep, wire: WireName, summary: str
+@pytest.mark.parametrize("mode", ["off", "on"])
+async def test_rule_16_a_clients_own_summary_stays_and_the_very_next_request_tells_the_rules(
+    tk: Threadkeep, wire: WireName, summary: str, mode: AutoCompact
 ) -> None:
-    """A10: verbatim upstream, no checkpoint of ours for it, and an edge to the thread before it."""
-    client = talk(tk, wire, x_session_id="ses_1")
+    """A10: the summary is verbatim and summarised by nobody; in front of it stands what the person said, in one thread."""
+    client = talk(tk, wire, rules=Rules(auto_compact=mode), x_session_id="ses_1")
     await worked(client)
-    [before] = await threads(tk)
     client.history = [person(wire, summary)]
-    await client.ask("Go on.")
-    await client.ask("And on.")
-    assert client.provider.requests[-1].raw == client.forked(length=-1).body()
-    assert await edges(tk) == [None, before.id]
-    assert await checkpoints(tk) == 1
+    for text in ("Go on.", "And on."):
+        await client.ask(text)
+        told = text_of(client.provider.last)
+        assert told.index("session_compact_state") < told.index(DEMAND) < told.index(summary.splitlines()[0]) < told.index(text)
+    [thread] = await threads(tk)
+    assert await rewritten(tk) == [1]
+    assert [hit.text for hit in await thread.recall("readme")][:1] == [f"{DEMAND} Begin with the readme."]
+    assert (await tk.verify()).problems == ()
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_the_ledger_is_carried_into_the_next_checkpoint(tk: Threadkeep, wire: WireName) -> None:
-    """What a person demanded before the client's own compaction is in the state after ours, with its source."""
+async def test_a_gateway_that_only_records_sends_a_clients_summary_as_it_is(tk: Threadkeep, wire: WireName) -> None:
+    """Nobody asked it to compact anything: not a byte is added, and the thread is one all the same."""
     client = talk(tk, wire, x_session_id="ses_1")
-    await worked(client)
-    [before] = await threads(tk)
+    await client.ask(f"{DEMAND} Begin with the readme.")
+    await client.ask(f"Step. {LONG}")
     client.history = [person(wire, SUMMARIES["pi"])]
     await client.ask("Go on.")
-    assert DEMAND not in text_of(client.provider.last)
+    assert client.provider.requests[-1].raw == client.forked(length=-1).body()
+    assert await rewritten(tk) == [1]
+    assert await checkpoints(tk) == 0
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_number_means_one_record_before_and_after_a_clients_compaction(tk: Threadkeep, wire: WireName) -> None:
+    """Records are counted on, so that of two messages the later one has the higher number, wherever it is read."""
+    client = talk(tk, wire, rules=Rules(auto_compact="on"), x_session_id="ses_1")
+    await worked(client)
+    client.history = [person(wire, SUMMARIES["pi"])]
     for turn in range(4):
         await client.ask(f"Later {turn}. {LONG}")
     await client.ask("/compact")
-    await client.ask("What must not be touched?")
-    assert DEMAND in text_of(client.provider.last)
-    after = (await threads(tk))[-1]
-    assert after.id != before.id
-    sources = {source.thread_id for entry in (await after.state()).entries for source in entry.sources if DEMAND in entry.text}
-    assert sources == {before.id}
+    await client.ask("Deploys go to port 8443.")
+    [thread] = await threads(tk)
+    people = [entry for entry in (await thread.state()).entries if entry.speaker is Speaker.USER]
+    assert {entry.sources[-1].thread_id for entry in people} == {thread.id}
+    for entry in people:
+        [hit] = await thread.recall(f"#{entry.sources[-1].ordinal}")
+        assert entry.text[:40] in hit.text
+    said = {entry.text[:7]: entry.sources[-1].ordinal for entry in people}
+    assert said["Never t"] < said["Later 0"] < said["Later 3"]
     assert (await tk.verify()).problems == ()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.moves_prefix(reason="the client compacts by itself")
+async def test_words_the_client_kept_are_not_told_twice(tk: Threadkeep, wire: WireName) -> None:
+    """Codex keeps people's messages in front of its summary; the state tells what is not among them, and no turn begins anew."""
+    client = talk(tk, wire, rules=Rules(auto_compact="on"), x_session_id="ses_1")
+    await client.ask(f"{DEMAND} Begin with the readme.")
+    await client.ask("Keep the tests green.")
+    await client.ask(f"Step. {LONG}")
+    client.history = [person(wire, "Keep the tests green."), person(wire, SUMMARIES["codex"])]
+    await client.ask("Go on.")
+    told = text_of(client.provider.last)
+    assert [DEMAND in told, "- Keep the tests green. (#" in told] == [True, False]
+    [thread] = await threads(tk)
+    assert max(record.turn for record in await thread.records()) == 4
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -118,11 +151,10 @@ async def test_without_a_name_what_tools_returned_tells_it(tk: Threadkeep, wire:
     await client.ask(f"{DEMAND} {LONG}", call("bash", {"command": "ls"}, call_id="call_a1"))
     await client.tool({"call_a1": "README " * 60}, call("bash", {"command": "cat README"}, call_id="call_a2"))
     await client.tool({"call_a2": "anchored " * 60}, say("It says where it is anchored. " * 20))
-    [before] = await threads(tk)
     kept = client.history[1:]
     client.history = [person(wire, SUMMARIES["pi"]), *kept]
     await client.ask("Go on.")
-    assert await edges(tk) == [None, before.id]
+    assert await rewritten(tk) == [1]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -135,10 +167,9 @@ async def test_without_a_name_short_words_beside_a_summary_tell_it(tk: Threadkee
     client = talk(tk, wire)
     for text in ("Good morning.", "Step one.", "Step two.", "Step three."):
         await client.ask(text)
-    before = (await threads(tk))[-1]
     client.history = [person(wire, SUMMARIES["pi"]), *client.history[-2:]]
     await client.ask("Go on.")
-    assert await edges(tk) == [None, None, before.id]
+    assert await rewritten(tk) == [0, 1]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -154,7 +185,8 @@ async def test_a_session_state_of_ours_tells_whose_history_it_is(tk: Threadkeep,
     state = next(item for item in client.provider.last if "session_compact_state" in json.dumps(item))
     client.history = [state]
     await client.ask("And on.")
-    assert (await edges(tk))[-1] == before.id
+    assert await rewritten(tk) == [0, 1]
+    assert (await threads(tk))[-1].id == before.id
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -164,10 +196,9 @@ async def test_a_history_rendered_anew_in_place_continues_the_same_thread(tk: Th
     await client.ask(f"{DEMAND} List it.", call("bash", {"command": "ls"}, call_id="call_b1"))
     await client.tool({"call_b1": "README " * 60}, call("bash", {"command": "cat README"}, call_id="call_b2"))
     await client.tool({"call_b2": "anchored " * 60}, say("It says where it is anchored. " * 20))
-    [before] = await threads(tk)
     client.history = json.loads(json.dumps(client.history).replace("README " * 60, "[Old tool result content cleared]"))
     await client.ask("Go on.")
-    assert await edges(tk) == [None, before.id]
+    assert await rewritten(tk) == [1]
     assert client.provider.requests[-1].raw == client.forked(length=-1).body()
 
 
@@ -184,18 +215,17 @@ async def test_new_beginnings_edits_and_unrelated_histories_continue_nothing(tk:
     foreign = client.forked(length=0)
     foreign.history = [person(wire, "From elsewhere."), answer(wire, "A long answer from elsewhere. " * 20)]
     await foreign.ask("Go on.")
-    assert await edges(tk) == [None] * 4
+    assert await rewritten(tk) == [0] * 4
 
 
-async def test_the_edge_survives_a_restart_of_the_gateway(tk: Threadkeep) -> None:
+async def test_a_restarted_gateway_knows_the_thread_too(tk: Threadkeep) -> None:
     """The name is in the store: a gateway that never saw the conversation finds what it continues."""
     client = talk(tk, "responses", x_session_id="ses_1")
     await worked(client)
-    [before] = await threads(tk)
     again = talk(tk, "responses", x_session_id="ses_1")
     again.history = [person("responses", SUMMARIES["codex"])]
     await again.ask("Go on.")
-    assert await edges(tk) == [None, before.id]
+    assert await rewritten(tk) == [1]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -220,4 +250,4 @@ async def test_a_clients_summary_is_not_compacted_again_before_the_limit_is_reac
     client.history = [person("messages", SUMMARIES["claude"])]
     await client.ask("Go on.")
     await client.ask("And on.")
-    assert await checkpoints(tk) == made
+    assert await checkpoints(tk) == made + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,8 +162,13 @@ class Side:
 
     client: Client
     word: str
+    naming: str
     named: int = 0
     called: int = 0
+
+    def name(self) -> None:
+        """Name the conversation as clients do: in a header, or in the body; some only tell their folder."""
+        self.client.headers, self.client.fields = _name(self.client.wire, self.naming, f"{self.word[:5]}-{self.named}")
 
     async def step(self, kind: str, number: int) -> None:
         client, wire = self.client, self.client.wire
@@ -185,7 +191,7 @@ class Side:
                 client.history = client.history[: _last_asked(client.history)]
             case "fork":
                 self.named += 1
-                client.headers = {"x-session-id": f"{client.headers['x-session-id'][:5]}-{self.named}"}
+                self.name()
             case _:
                 assert kind == "restart"
 
@@ -205,22 +211,44 @@ def _last_asked(history: list[Json]) -> int:
     return asked[-1] if asked else 0
 
 
+def _name(wire: WireName, naming: str, name: str) -> tuple[dict[str, str], Json]:
+    """Return the headers and fields that name a conversation."""
+    match naming, wire:
+        case "header", _:
+            return {"x-session-id": name}, {}
+        case "field", "messages":
+            return {}, {"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": name})}}
+        case "field", _:
+            return {}, {"prompt_cache_key": name}
+        case _, "responses":
+            return {}, {"instructions": f"You work in /{name[:5]}."}
+        case _, "chat":
+            return {}, {"head": [{"role": "system", "content": f"You work in /{name[:5]}."}]}
+        case _, "messages":
+            return {}, {"system": f"You work in /{name[:5]}."}
+        case _:
+            return {}, {"systemInstruction": {"parts": [{"text": f"You work in /{name[:5]}."}]}}
+
+
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("naming", ["header", "field", "folder"])
 @pytest.mark.moves_prefix(reason="the clients compact by themselves and go back")
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 @example(steps=[])
-def test_no_word_of_one_session_reaches_the_other(wire: WireName, steps: list[tuple[str, str, int]]) -> None:
+def test_no_word_of_one_session_reaches_the_other(wire: WireName, naming: str, steps: list[tuple[str, str, int]]) -> None:
     """Colliding beginnings, answers, outputs and summaries in any order: nothing of one in any request of the other."""
     # Not `anyio.run`: an async fixture of the whole run, where this process has one, counts for anyio as a running loop.
-    asyncio.run(_interleaved(wire, steps))
+    asyncio.run(_interleaved(wire, naming, steps))
 
 
-async def _interleaved(wire: WireName, steps: list[tuple[str, str, int]]) -> None:
+async def _interleaved(wire: WireName, naming: str, steps: list[tuple[str, str, int]]) -> None:
     async with Threadkeep(Config(store="memory:", model_context_window=4_000)) as tk:
         rules = Rules(auto_compact="on")
-        client = talk(tk, wire, rules=rules, x_session_id="alpha")
-        sides = {"alpha": Side(client, WORDS["alpha"]), "beta": Side(named(client, "beta_"), WORDS["beta"])}
+        client = talk(tk, wire, rules=rules)
+        sides = {"alpha": Side(client, WORDS["alpha"], naming), "beta": Side(named(client, ""), WORDS["beta"], naming)}
+        for side in sides.values():
+            side.name()
         first, last = ([(name, *step) for name in sides for step in part] for part in (FIRST, LAST))
         for name, kind, number in [*first, *steps, *last]:
             if kind == "restart":

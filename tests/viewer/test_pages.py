@@ -293,14 +293,17 @@ async def test_relatives_mail_and_agents_are_shown(opened: Opened) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_thread_whose_client_rewrote_its_history_names_the_one_before(opened: Opened, work: Threadkeep) -> None:
-    """The edge that the gateway records leads back."""
+async def test_a_thread_whose_client_rewrote_its_history_says_where(opened: Opened, work: Threadkeep) -> None:
+    """The story goes on in one thread, and a record shows where the client's own history begins anew."""
     thread = await work.thread("after")
-    meta = MetaBody(dialect="responses", continues="billing", agent="explorer")
-    await appended(work, thread, [NewRecord(kind=RecordKind.META, at_ms=0, turn=0, tokens=0, body=encode_body(meta))])
+    end = (await work.backend.store.get("after")).next
+    meta = encode_body(MetaBody(dialect="responses", agent="explorer"))
+    await appended(work, thread, [NewRecord(kind=RecordKind.META, at_ms=0, turn=0, tokens=0, body=meta, target=end)])
     async with opened() as looker:
         page = words((await looker.get("/ui/t/after")).text)
-    assert "The thread of sub-agent explorer . Continues billing , whose history its client rewrote." in page
+        rest = words((await looker.get("/ui/t/after/timeline?kind=changes")).text)
+    assert "The thread of sub-agent explorer ." in page
+    assert "the client replaced its history by the one that follows" in rest
 
 
 @pytest.mark.anyio

@@ -231,7 +231,7 @@ def render_session(history: History, *, dialect: Dialect, thread_id: str, recall
     The state covers every item of the window: our own compactions keep the newest messages beside the state, but a client may
     keep none of them. Empty if nothing was said.
     """
-    ledger = remember(history, dialect=dialect)
+    ledger = remember(history, dialect=dialect).ledger
     if not ledger.entries:
         return ""
     parts = [render_state(ledger, whole=True)]

@@ -47,6 +47,7 @@ from threadkeep.threads import (
     decode_body,
 )
 from threadkeep.threads.backend import Clock, Redact, SystemClock
+from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.reader import CHAINED, load_history, load_live_path
 from threadkeep.threads.summary import ThreadSummary, summarise_threads
 from threadkeep.threads.writer import create_thread
@@ -392,11 +393,13 @@ async def _check_chain(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> 
     """
     path = await load_live_path(store, row.id, whole=True)
     key = store.tenant.key
-    link = seed_chain(key, dialect=dialect.name, agent=await _find_agent(store, path))
+    link = seed = seed_chain(key, dialect=dialect.name, agent=await _find_agent(store, path))
     depth = 0
     for span in reversed(path.spans):
         unread: list[Problem] = []
         async for record in _read_records(store, span, unread):
+            if is_rewrite_mark(record):
+                link, depth = seed, 0
             if record.chain is None or record.kind not in CHAINED:
                 continue
             depth += 1

@@ -1,57 +1,72 @@
-"""The ledger that a thread takes over from the thread it continues, after a client rewrote its history."""
+"""What a thread remembers from before its client rewrote the history, for instance by compacting it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 
-from threadkeep.compaction import Ledger, read_ledger
+import msgspec
+
+from threadkeep.compaction.audit import Audited, make_report
 from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.budget import fit
 from threadkeep.compaction.engine import remember
-from threadkeep.dialects import find_dialect
-from threadkeep.threads.reader import load_history, load_live_path, load_metadata
+from threadkeep.compaction.ledger import Ledger, dump_ledger
+from threadkeep.compaction.merge import merge_observed
+from threadkeep.compaction.quotes import find_entries_said_again
+from threadkeep.compaction.state_text import render_state
+from threadkeep.dialects import Dialect, find_dialect
+from threadkeep.threads import Checkpoint, LivePath, StateEntry
+from threadkeep.threads.reader import load_history, load_live_path
+from threadkeep.tokens import estimate_item
 
-# A longer chain is a circle.
-HOPS = 64
+STRATEGY = "carried"
+REASON = "client_compaction"
 
 
-async def load_carried_ledger(backend: Backend, thread_id: str) -> Ledger | None:
-    """Return the ledger of the newest compacted thread that this one continues; None if there is none.
+async def load_carried_memory(backend: Backend, path: LivePath) -> Ledger | None:
+    """Return the ledger of everything before a path's client rewrote its history; None if it did not.
 
-    Cheap: messages since that checkpoint are not read. A compaction uses `load_carried_memory`.
+    Costs as much as a compaction of that window without a model.
     """
-    for continued in await _find_continued(backend, thread_id):
-        history = await load_history(backend.store, await load_live_path(backend.store, continued))
-        if history.checkpoint is not None or history.remarks:
-            return read_ledger(history)
-    return None
+    if path.rewritten is None:
+        return None
+    return (await _remember(backend, path.rewritten.thread_id, at=path.rewritten.ordinal)).ledger
 
 
-async def load_carried_memory(backend: Backend, thread_id: str) -> Ledger | None:
-    """Return the ledger of the thread that this one continues, with the messages since its last checkpoint.
+async def carry_over(
+    backend: Backend, thread_id: str, *, at: int, dialect: Dialect, said: Sequence[str], room_tokens: int
+) -> Checkpoint | None:
+    """Return a checkpoint for a history that a client rewrote at record `at`: it puts the state of the earlier one in front.
 
-    None if it continues none. Costs as much as a compaction of that thread's window without a model.
+    Nothing of the new history is replaced. What people said in it (`said`) is not told twice. None if there is nothing to tell.
     """
-    memory: Ledger | None = None
-    for continued in reversed(await _find_continued(backend, thread_id)):
-        history = await load_history(backend.store, await load_live_path(backend.store, continued))
-        dialect = find_dialect((await backend.store.get(continued)).dialect)
-        memory = await asyncio.to_thread(remember, history, dialect=dialect, carried=memory)
-    return memory
+    audited = await _remember(backend, thread_id, at=at)
+    in_view = find_entries_said_again(audited.ledger, said)
+    state = fit(audited.ledger, in_view=in_view, room_tokens=room_tokens, budget=backend.policy.state_budget)
+    if all(entry.id in state.in_view | state.left_out for entry in state.entries):
+        return None
+    item = dialect.make_user_message(render_state(state))
+    return Checkpoint(
+        strategy=STRATEGY,
+        cut=at,
+        covers=0,
+        layout=[StateEntry(item=msgspec.Raw(item.raw))],
+        state=msgspec.Raw(dump_ledger(state)),
+        audit=msgspec.Raw(msgspec.json.encode(make_report(audited, state))),
+        figures={"tokens_after": estimate_item(item.raw), "model_calls": 0},
+        trigger="auto",
+        reason=REASON,
+        remarks_to=at,
+    )
 
 
-async def _find_continued(backend: Backend, thread_id: str) -> list[str]:
-    """Return the threads that this one, or one it was forked from, continues, newest first, up to one that was compacted."""
-    found: list[str] = []
-    walked: set[str] = set()
-    while thread_id not in walked and len(walked) < HOPS:
-        walked.add(thread_id)
-        continues = (await load_metadata(backend.store, thread_id)).continues
-        if continues is not None:
-            found.append(continues)
-            if (await load_live_path(backend.store, continues)).checkpoint is not None:
-                break
-        parent = continues or (await backend.store.get(thread_id)).parent
-        if parent is None:
-            break
-        thread_id = parent
-    return found
+async def _remember(backend: Backend, thread_id: str, *, at: int) -> Audited:
+    path = await load_live_path(backend.store, thread_id, stop=at)
+    history = await load_history(backend.store, path)
+    carried = await load_carried_memory(backend, path) if history.checkpoint is None else None
+    dialect = find_dialect((await backend.store.get(thread_id)).dialect)
+    audited = await asyncio.to_thread(remember, history, dialect=dialect, carried=carried)
+    closed = replace(audited.ledger, journal=audited.ledger.journal.drop_open_calls())
+    return replace(audited, ledger=merge_observed(closed, ()))

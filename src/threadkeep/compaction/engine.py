@@ -114,12 +114,9 @@ def parse_target(text: str, *, of_tokens: int) -> int:
 def read_ledger(history: History, *, carried: Ledger | None = None) -> Ledger:
     """Return the ledger of the window's checkpoint, with the remarks people made since.
 
-    Before the first checkpoint it begins with the ledger `carried` over from another thread, if there is one.
+    Before the first checkpoint it begins with the ledger `carried` over from a rewritten history, if there is one.
     """
-    if history.checkpoint is not None:
-        base = load_ledger(bytes(history.checkpoint.state))
-    else:
-        base = replace(carried, journal=carried.journal.in_another_thread()) if carried is not None else Ledger()
+    base = load_ledger(bytes(history.checkpoint.state)) if history.checkpoint is not None else carried or Ledger()
     return apply_remarks(base, history.remarks)
 
 
@@ -392,7 +389,7 @@ def _has_grown(history: History) -> bool:
     return sum(since) * 100 >= history.tokens * LEAST_GROWTH_PERCENT
 
 
-def remember(history: History, *, dialect: Dialect, carried: Ledger | None = None) -> Ledger:
+def remember(history: History, *, dialect: Dialect, carried: Ledger | None = None) -> Audited:
     """Return the ledger of a window that is replaced completely; `carried` as in `read_ledger`."""
     seen = tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in take_out(history).history.said)
     plan = Plan(
@@ -404,7 +401,7 @@ def remember(history: History, *, dialect: Dialect, carried: Ledger | None = Non
         tokens_before=history.tokens,
     )
     ledger = read_ledger(history, carried=carried)
-    return audit(plan, merge_observed(replace(ledger, age=ledger.age + 1), plan.observed)).ledger
+    return audit(plan, merge_observed(replace(ledger, age=ledger.age + 1), plan.observed))
 
 
 def _apply_draft(proposal: Proposal, draft: Draft) -> Ledger:

@@ -47,9 +47,9 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turns: tuple[Turn, ...] = ()
     findings: tuple[Finding, ...] = ()
 
-    def in_another_thread(self) -> Journal:
-        """Return the journal for a thread that continues this one: it goes on counting from that thread's own first record."""
-        return msgspec.structs.replace(self, upto=0, facts=msgspec.structs.replace(self.facts, upto=0, open_calls=()))
+    def drop_open_calls(self) -> Journal:
+        """Return the journal of a history that was rewritten: what its open calls led to may have gone with it."""
+        return msgspec.structs.replace(self, facts=msgspec.structs.replace(self.facts, open_calls=()))
 
 
 def advance(journal: Journal, items: Sequence[ObservedItem]) -> Journal:

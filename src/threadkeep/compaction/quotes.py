@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import normalise_text
 from threadkeep.compaction.plan import Plan, Position, Quote
 from threadkeep.compaction.secrets import mask_secrets
-from threadkeep.compaction.speech import CUT_MARK, may_bind, obliges
+from threadkeep.compaction.speech import CUT_MARK, may_bind, obliges, shorten
 from threadkeep.compaction.transcript import untag
 from threadkeep.items import ItemKind
 from threadkeep.threads import EntryKind, Pointer
@@ -117,11 +118,24 @@ def find_entries_in_view(plan: Plan, ledger: Ledger) -> frozenset[str]:
     )
 
 
+def find_entries_said_again(ledger: Ledger, said: Iterable[str]) -> frozenset[str]:
+    """Return the entries whose words stand among messages that a client kept when it rewrote its history."""
+    kept = {normalise_text(shorten(text)) for text in said}
+    return frozenset(
+        entry.id
+        for entry in ledger.entries
+        if entry.speaker is Speaker.USER
+        and not entry.pinned
+        and entry.section is Section.ACTIVE
+        and normalise_text(entry.text) in kept
+    )
+
+
 def _find_messages(ledger: Ledger, kept: Collection[Pointer]) -> list[LedgerEntry]:
     """Return people's messages in this thread since they set its goal, newest first.
 
     The goal stands in the state, so an older message behind it would read as later; where the window keeps the goal's message,
-    the order is plain. A thread that continues another counts anew, so no number tells which is later.
+    the order is plain.
     """
     found: list[LedgerEntry] = []
     for entry in reversed(ledger.entries):
@@ -129,12 +143,6 @@ def _find_messages(ledger: Ledger, kept: Collection[Pointer]) -> list[LedgerEntr
             break
         if not _is_message(entry):
             continue
-        if (
-            found
-            and _find_ordinal(entry) > _find_ordinal(found[-1])
-            and entry.sources[-1].thread_id != found[-1].sources[-1].thread_id
-        ):
-            break
         found.append(entry)
     return found
 

@@ -56,6 +56,7 @@ from threadkeep.threads import (
 )
 from threadkeep.threads.agents import AgentIdentity, load_agent_identity
 from threadkeep.threads.lease import hold_lease
+from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.pressure import find_last_model
 from threadkeep.threads.reader import find_last_usage, load_history, load_live_path, load_records, load_tip, read_body
 from threadkeep.threads.sealed_items import Recipient, find_account, find_foreign_seals
@@ -107,7 +108,7 @@ class Basis:
     """The input of a compaction, up to one ordinal. Later items stand after the cut.
 
     Attributes:
-        carried: The ledger of the thread that this one continues; None if this thread has a checkpoint of its own.
+        carried: The ledger from before the client rewrote its history; None if there is a checkpoint since, or it did not.
         carried_from: The records that `carried` cites, without those already erased.
     """
 
@@ -125,7 +126,7 @@ async def load_basis(backend: Backend, thread_id: str, *, seed: bytes) -> Basis:
     end = (await store.get(thread_id)).next
     path = await load_live_path(store, thread_id, stop=end)
     history = await load_history(store, path)
-    carried = await load_carried_memory(backend, thread_id) if history.checkpoint is None else None
+    carried = await load_carried_memory(backend, path) if history.checkpoint is None else None
     sources = _collect_sources(carried) if carried is not None else frozenset()
     return Basis(
         thread_id=thread_id,
@@ -152,7 +153,7 @@ async def commit(backend: Backend, record: NewRecord, *, basis: Basis) -> int:
             return await backend.store.append(basis.thread_id, [record], expected=expected) - 1
         except OrdinalConflict as conflict:
             expected = conflict.actual
-        if not await _is_on_path(backend.store, basis) or await _has_new_erasure(backend.store, basis, stop=expected):
+        if not await _is_on_path(backend.store, basis) or await _is_overtaken(backend.store, basis, stop=expected):
             raise StaleCheckpoint(basis.thread_id)
 
 
@@ -170,10 +171,14 @@ async def _is_on_path(store: ThreadStore, basis: Basis) -> bool:
     return base == history.checkpoint_ordinal and (newest is None or path.find_thread(newest.ordinal) == newest.thread_id)
 
 
-async def _has_new_erasure(store: ThreadStore, basis: Basis, *, stop: int) -> bool:
-    """Whether an erasure began since the input was read. Its note is written first, and its plan omits this checkpoint."""
+async def _is_overtaken(store: ThreadStore, basis: Basis, *, stop: int) -> bool:
+    """Whether an erasure began since the input was read, or the client rewrote its history.
+
+    The note of an erasure is written first, and its plan omits this checkpoint.
+    """
     since = Span(thread_id=basis.thread_id, start=basis.tip.next, stop=stop)
-    return any(read_erasure_note(note.body) is not None for note in await store.read(since, kinds={RecordKind.NOTE}))
+    written = await store.read(since, kinds={RecordKind.NOTE, RecordKind.META})
+    return any(is_rewrite_mark(record) or read_erasure_note(record.body) is not None for record in written)
 
 
 async def _has_erased_records(store: ThreadStore, basis: Basis) -> bool:
@@ -404,7 +409,7 @@ async def _compact(
     checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason, start_due=starts)
     if order.dry_run:
         return _Completed(report=_build_report(thread_id, basis.history, outcome, checkpoint=None, runs=()), facts=facts)
-    record = _build_record(checkpoint, at_ms=backend.clock.now_ms(), turn=basis.tip.turn, tokens=outcome.tokens_after)
+    record = make_checkpoint_record(checkpoint, at_ms=backend.clock.now_ms(), turn=basis.tip.turn, tokens=outcome.tokens_after)
     progress.is_committing = True
     ordinal = await commit(backend, record, basis=basis)
     return _Completed(report=_build_report(thread_id, basis.history, outcome, checkpoint=ordinal, runs=runs), facts=facts)
@@ -503,7 +508,8 @@ def _add_usage(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:
     return msgspec.structs.replace(checkpoint, figures={**checkpoint.figures, **learned})
 
 
-def _build_record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tokens: int) -> NewRecord:
+def make_checkpoint_record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tokens: int) -> NewRecord:
+    """Return the record of a checkpoint, to be appended."""
     return NewRecord(
         kind=RecordKind.CHECKPOINT,
         at_ms=at_ms,

@@ -22,7 +22,7 @@ from threadkeep.memory.memory import Memories
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import MetaBody, ReplyBody, is_failed_attempt
 from threadkeep.threads.branches import undo_compaction
-from threadkeep.threads.reader import load_live_path, load_metadata, read_body
+from threadkeep.threads.reader import load_live_path, read_body
 from threadkeep.threads.tombstones import ErasureNote, Half, make_call_placeholder, read_erasure_note, select_half
 from threadkeep.threads.writer import update_metadata
 
@@ -255,15 +255,13 @@ def _collect_calls(views: dict[int, View]) -> set[str]:
 
 
 async def _find_affected_threads(backend: Backend, row: ThreadRow, *, first: int) -> list[ThreadRow]:
-    """Return the thread, its forks that begin after record `first`, threads that continue it, and the same of each of those."""
+    """Return the thread, its forks that begin after record `first`, and the forks of each of those."""
     rows = await backend.store.threads(limit=EVERY)
-    continued = {each.id: (await load_metadata(backend.store, each.id)).continues for each in rows}
     seen, waiting = {row.id: row}, [row]
     while waiting:
         at = waiting.pop()
         for each in rows:
-            forked = each.parent == at.id and each.start > first
-            if each.id not in seen and (forked or continued[each.id] == at.id):
+            if each.id not in seen and each.parent == at.id and each.start > first:
                 seen[each.id] = each
                 waiting.append(each)
     return list(seen.values())

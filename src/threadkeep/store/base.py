@@ -80,8 +80,8 @@ class NewRecord:
     Attributes:
         at_ms: When it happened by the writer's clock. Clocks go backwards, so every method orders by ordinal, and no store
             refuses a record for its time.
-        target: The ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut, or the
-            checkpoint that a person's remark or a failed compaction refers to.
+        target: The ordinal it points at: a rollback's new end of path, an undo's checkpoint, a checkpoint's cut, the
+            checkpoint that a person's remark or a failed compaction refers to, or itself where a chain begins anew (`meta`).
         chain: The `c1` digest of the history up to and including this record, on what a client could resend; on a reply, a digest
             of its id, by which a client may name it.
         depth: How many links the history has.

@@ -59,10 +59,8 @@ async def create_fork(backend: ThreadBackend, parent: str, *, at: int, new_id: s
     return Branched(thread=begun.thread.id, parent=parent, at=at)
 
 
-async def prepare_fork(
-    backend: ThreadBackend, parent: str, *, at: int, new_id: str | None = None, continues: str | None = None
-) -> ThreadStart:
-    """Return the thread that `create_fork` would create, for what follows to be written with it; `continues` as in `opening`.
+async def prepare_fork(backend: ThreadBackend, parent: str, *, at: int, new_id: str | None = None) -> ThreadStart:
+    """Return the thread that `create_fork` would create, for what follows to be written with it.
 
     Raises:
         InvalidThreadId: `new_id` cannot name a thread.
@@ -75,7 +73,7 @@ async def prepare_fork(
         raise RecordNotFound(parent, at - 1)
     now = backend.clock.now_ms()
     child = NewThread(id=child_id or new_thread_id(now), dialect=row.dialect, created_at_ms=now, start=at, parent=parent)
-    body = encode_body(MetaBody(dialect=row.dialect, parent=parent, continues=continues))
+    body = encode_body(MetaBody(dialect=row.dialect, parent=parent))
     return ThreadStart(thread=child, meta=NewRecord(kind=RecordKind.META, at_ms=now, turn=before[0].turn, tokens=0, body=body))
 
 

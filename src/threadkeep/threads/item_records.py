@@ -26,7 +26,8 @@ class Tip:
 class Arrival:
     """An item about to be recorded.
 
-    `aside` marks a command to the gateway or its answer: recorded and chained, but never shown to a model.
+    `aside` marks a command to the gateway or its answer: recorded and chained, but never shown to a model. What is `resent` was
+    said before and opens no turn.
     """
 
     item: Item
@@ -34,6 +35,7 @@ class Arrival:
     canonical: bytes
     tokens: int
     aside: bool = False
+    resent: bool = False
     redacted: bool = False
 
 
@@ -79,7 +81,8 @@ def _find_turn_openers(arrivals: Sequence[Arrival]) -> Iterable[tuple[int, Arriv
     for index, arrival in enumerate(arrivals):
         # A person's words inside a tool output belong to the turn of the call.
         if arrival.view.by_person and arrival.view.kind is ItemKind.MESSAGE and not arrival.aside:
-            yield index if start is None else start, arrival
+            if not arrival.resent:
+                yield index if start is None else start, arrival
             start = None
         elif arrival.view.context is not None:
             start = index if start is None else start

@@ -1,8 +1,9 @@
 """The live path: the records of a thread that still count.
 
-A rollback leaves records behind, a fork begins inside another thread, an undo cancels a checkpoint. None of them removes a
-record. `PathWalk` finds the path from the newest record backwards. It reads only *landmarks* (meta, rollback, checkpoint,
-undo), never items, and stops at the newest checkpoint that counts. It does no I/O: the caller feeds it pages of landmarks.
+A rollback leaves records behind, a fork begins inside another thread, an undo cancels a checkpoint, and a client that rewrites
+its history begins a new chain. None of them removes a record. `PathWalk` finds the path from the newest record backwards. It
+reads only *landmarks* (meta, rollback, checkpoint, undo), never items, and stops at the newest checkpoint that counts. It does
+no I/O: the caller feeds it pages of landmarks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ LANDMARKS = frozenset({RecordKind.META, RecordKind.ROLLBACK, RecordKind.CHECKPOI
 JUMPS = frozenset({RecordKind.META, RecordKind.ROLLBACK})
 
 
+def is_rewrite_mark(record: Record) -> bool:
+    """Whether the client rewrote its history here: the chain begins anew, and the window holds nothing from before."""
+    return record.kind is RecordKind.META and record.target is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """A request for landmarks of `thread_id` with an ordinal below `stop`, newest first."""
@@ -29,12 +35,14 @@ class Ask:
 class LivePath:
     """The records that count, as spans, newest first, and the newest checkpoint.
 
-    The spans reach back to the checkpoint's cut; with `whole` they reach back to the first record, and `checkpoint` is not set.
+    The spans reach back to the checkpoint's cut, or to where the client rewrote its history (`rewritten`); with `whole` they
+    reach back to the first record, and neither is set.
     """
 
     spans: tuple[Span, ...]
     checkpoint: Record | None
     whole: bool
+    rewritten: Record | None = None
 
     def find_thread(self, ordinal: int) -> str | None:
         """Return the thread that holds record `ordinal` of this path; None if the path lacks it."""
@@ -52,6 +60,7 @@ class PathWalk:
         self._spans: list[Span] = []
         self._cancelled: set[int] = set()
         self._checkpoint: Record | None = None
+        self._rewritten: Record | None = None
         self._done = False
         self._walked = {thread_id}
 
@@ -62,7 +71,7 @@ class PathWalk:
 
     @property
     def path(self) -> LivePath:
-        return LivePath(spans=tuple(self._spans), checkpoint=self._checkpoint, whole=self._whole)
+        return LivePath(spans=tuple(self._spans), checkpoint=self._checkpoint, whole=self._whole, rewritten=self._rewritten)
 
     def feed(self, row: ThreadRow, landmarks: Sequence[Record]) -> None:
         """Take the thread's row and a page of the landmarks asked for; an empty page means there are no more."""
@@ -86,6 +95,10 @@ class PathWalk:
                     if landmark.target <= row.start:
                         self._leave(row)
                         return
+                case RecordKind.META if is_rewrite_mark(landmark) and not self._whole:
+                    self._close_span(landmark.ordinal, upper=landmark.ordinal)
+                    self._rewritten, self._done = landmark, True
+                    return
                 case RecordKind.META if landmark.ordinal == row.start:
                     self._leave(row)
                     return

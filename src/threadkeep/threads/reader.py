@@ -181,8 +181,9 @@ async def load_tip(store: ThreadStore, thread_id: str, *, seed: bytes, stop: int
     """Return the tip of a thread before ordinal `stop` (its end, if None); `seed` is the chain's first link."""
     row = await store.get(thread_id)
     end = row.next if stop is None else stop
-    last = await _find_newest_chained(store, await load_live_path(store, thread_id, stop=end))
-    if last is None:
+    path = await load_live_path(store, thread_id, stop=end)
+    last = await _find_newest_chained(store, path)
+    if last is None and path.rewritten is None:
         last = await _find_newest_chained(store, await load_live_path(store, thread_id, stop=end, whole=True))
     return Tip(
         next=end,

@@ -60,7 +60,6 @@ class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         agent: The client's sub-agent whose chain the thread holds; a fork has its root's.
-        continues: The thread whose history the client rewrote to begin this one.
         spawned_by: The thread that spawned this one for a sub-agent.
         memory: A pin of the memory summary that the model is shown, without its text.
     """
@@ -68,7 +67,6 @@ class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dialect: str
     parent: str | None = None
     agent: str = ""
-    continues: str | None = None
     spawned_by: str | None = None
     title: str | None = None
     archived: bool = False

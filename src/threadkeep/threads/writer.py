@@ -53,17 +53,15 @@ class ThreadStart:
         return replace(before, next=self.thread.start + 1, turn=self.meta.turn)
 
 
-def prepare_thread(
-    backend: ThreadBackend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "", continues: str | None = None
-) -> ThreadStart:
-    """Return a new, empty thread, not created yet; `continues` names the thread whose history was rewritten.
+def prepare_thread(backend: ThreadBackend, dialect: Dialect, *, thread_id: str | None = None, agent: str = "") -> ThreadStart:
+    """Return a new, empty thread, not created yet.
 
     Raises:
         InvalidThreadId: `thread_id` cannot name a thread.
     """
     now = backend.clock.now_ms()
     name = new_thread_id(now) if thread_id is None else check_thread_id(thread_id)
-    body = encode_body(MetaBody(dialect=dialect.name, agent=agent, continues=continues))
+    body = encode_body(MetaBody(dialect=dialect.name, agent=agent))
     meta = NewRecord(kind=RecordKind.META, at_ms=now, turn=0, tokens=0, body=body)
     return ThreadStart(thread=NewThread(id=name, dialect=dialect.name, created_at_ms=now), meta=meta)
 
@@ -145,6 +143,12 @@ async def find_deepest(store: ThreadStore, chain: Sequence[bytes]) -> list[Found
             return [match for match in found if known[match.chain] == deepest]
         stop, reach = start, reach * GALLOP
     return []
+
+
+async def make_rewrite_mark(backend: ThreadBackend, thread_id: str, *, at: int, turn: int) -> NewRecord:
+    """Return the record that begins a thread's chain anew, because its client rewrote its history; to be appended at `at`."""
+    body = encode_body(await load_metadata(backend.store, thread_id))
+    return NewRecord(kind=RecordKind.META, at_ms=backend.clock.now_ms(), turn=turn, tokens=0, body=body, target=at)
 
 
 async def update_metadata(

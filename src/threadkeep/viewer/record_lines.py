@@ -26,6 +26,7 @@ from threadkeep.threads import (
     read_remark,
     sum_attempts,
 )
+from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.records import MailBody, SpawnBody, TakenBody, TurnEndBody, read_mail_record
 from threadkeep.viewer.formats import format_count, format_dollars, format_duration
 from threadkeep.viewer.untrusted_text import shorten
@@ -105,6 +106,8 @@ def _describe_body(record: Record, dialect: Dialect) -> Line:
         case RecordKind.UNDO:
             return Line.make("undo", f"compaction #{record.target} was undone", "change")
         case RecordKind.META:
+            if is_rewrite_mark(record):
+                return Line.make("rewritten", "the client replaced its history by the one that follows", "change")
             return _describe_meta(decode_body(record.body, MetaBody))
         case RecordKind.REPLY:
             return _describe_reply(record)
@@ -169,8 +172,6 @@ def _describe_meta(meta: MetaBody) -> Line:
     parts = [f"a {meta.dialect} thread"]
     if meta.parent:
         parts.append(f"forked from {meta.parent}")
-    if meta.continues:
-        parts.append(f"continues {meta.continues}, whose history its client rewrote")
     if meta.title:
         parts.append(f"called {meta.title}")
     if meta.archived:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from threadkeep.client import Threadkeep
 from threadkeep.compaction import load_ledger
-from threadkeep.compaction.continuation import load_carried_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict
@@ -132,9 +131,10 @@ class RecordedConversations:
             return None
         target = self._dialect.api.read_target(request.fields, path=incoming.path, query=incoming.query)
         hints = read_hints(incoming.headers, request, target, upstream=self._upstream, key=self._key)
-        if self._compactor.find_mode(hints) != "off":
+        is_compacted = self._compactor.find_mode(hints) != "off"
+        if is_compacted:
             self._windows.request_window(hints.model, incoming.list_models)
-        return OpenRequest(incoming=incoming, request=request, hints=hints)
+        return OpenRequest(incoming=incoming, request=request, hints=hints, is_compacted=is_compacted)
 
     async def _forward_unread(self, opened: OpenRequest) -> Forward | None:
         """Forward a long history that no thread holds, and read it while the provider answers."""
@@ -170,7 +170,7 @@ class RecordedConversations:
         is_side = is_side_request(opened.request, path=opened.incoming.path, hints=opened.hints, dialect=self._dialect)
         if not is_side and not asks_for_summary(opened.request):
             return None
-        found = await self._lookup.find(opened.history, opened.hints)
+        found = await self._lookup.find(opened.history, opened)
         # Without the client's headers, the words of a request for a summary count only behind a known history.
         if not is_side and (found is None or found[1] < max(1, len(opened.history.items) - 2)):
             return None
@@ -182,7 +182,7 @@ class RecordedConversations:
 
     async def _find_thread(self, opened: OpenRequest) -> None:
         """Find the thread of the history, and what its model is given besides: memories, the recall tool."""
-        opened.found = await self._lookup.find(opened.history, opened.hints)
+        opened.found = await self._lookup.find(opened.history, opened)
         opened.memory = await self._find_memory(opened.known, client=opened.hints.client)
         # An exchange must be stored to the byte, or the provider would see another history at the next request.
         offered = can_offer_recall(opened.request, opened.history, opened.hints, dialect=self._dialect, rules=self._rules)
@@ -215,8 +215,10 @@ class RecordedConversations:
 
     async def _forward_after_recording(self, opened: OpenRequest) -> Forward | Refused | None:
         """Record a request before it goes out, where a compaction or another window depends on the records."""
-        known = opened.known
-        if not self._compactor.is_needed(opened) and (known is None or not self._builder.must_record_first(known)):
+        known, depth = opened.found or (None, 0)
+        is_rewritten = any(info.is_summary for info in opened.history.infos[depth:])
+        must_wait = is_rewritten or (known is not None and self._builder.must_record_first(known))
+        if not must_wait and not self._compactor.is_needed(opened):
             return None
         known = await self._record(opened)
         try:
@@ -325,9 +327,7 @@ class RecordedConversations:
             known = await self._lookup.reload(known, opened.hints)
         known, request = await self._builder.build_next(known, opened)
         active = known.active
-        ledger = (
-            load_ledger(bytes(active.checkpoint.state)) if active else await load_carried_ledger(self._backend, known.thread_id)
-        )
+        ledger = load_ledger(bytes(active.checkpoint.state)) if active else None
         return HostWindow(
             thread_id=known.thread_id,
             checkpoint=active.ordinal if active else None,

@@ -59,8 +59,11 @@ class FastPath:
         if self._items.has_prefix(items, agent=hints.agent, length=BEGINNING + 1) or not self._is_plain(body):
             return None
         begun = await self._items.read(items[:BEGINNING], agent=hints.agent)
+        if any(info.is_summary for info in begun.infos) or self._lookup.knows_session(hints.session):
+            # The client may have rewritten the history of a thread.
+            return None
         await self._writes.wait_for(begun.chain)
-        known, depth = await self._lookup.find(begun, hints) or (None, 0)
+        known, depth = await self._lookup.find(begun, opened) or (None, 0)
         if depth == BEGINNING or self._writes.is_pending(begun.chain[0]) or not _is_unchanged(known, hints):
             return None
         tokens = estimate_bytes(len(body) + PICTURE_BYTES * body.count(PICTURE_SIGN)) + len(items)

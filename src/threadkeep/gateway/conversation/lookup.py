@@ -16,6 +16,8 @@ from itertools import islice
 import msgspec
 
 from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.continuation import carry_over
+from threadkeep.compaction.run import make_checkpoint_record
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
@@ -23,6 +25,7 @@ from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.thread_cache import (
+    ActiveCheckpoint,
     KnownThread,
     ThreadCache,
     ThreadContext,
@@ -30,16 +33,24 @@ from threadkeep.gateway.conversation.thread_cache import (
     load_context,
     load_known,
 )
-from threadkeep.gateway.conversation.window import follow_ancestors
+from threadkeep.gateway.conversation.window import follow_ancestors, read_layout
 from threadkeep.items import Item, digest_body, seed_chain
 from threadkeep.store import Found, NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import Arrival, ReplyBody, StateEntry, Tip
 from threadkeep.threads.branches import prepare_fork
-from threadkeep.threads.reader import load_checkpoint, load_live_path, load_tip, read_body
-from threadkeep.threads.writer import ThreadStart, append_items, find_deepest, make_arrival, prepare_thread
+from threadkeep.threads.path import is_rewrite_mark
+from threadkeep.threads.reader import load_checkpoint, load_current_turn, load_live_path, load_tip, read_body
+from threadkeep.threads.writer import (
+    ThreadStart,
+    append_items,
+    find_deepest,
+    make_arrival,
+    make_rewrite_mark,
+    prepare_thread,
+)
 
 # What the next request of a conversation begins with, as it is recorded.
-NEXT_STEP = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.NOTE})
+NEXT_STEP = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.NOTE, RecordKind.META})
 PAGE = 16
 # How many items are made ready before other requests get the event loop.
 TURN_ITEMS = 64
@@ -61,6 +72,19 @@ class Match:
     ordinal: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opening:
+    """Where the items of a request behind its first `depth` go: the thread as it ends, and its start where it is a new one.
+
+    `marks` begin its chain anew, where its client rewrote the history.
+    """
+
+    known: KnownThread
+    depth: int
+    start: ThreadStart | None = None
+    marks: Sequence[NewRecord] = ()
+
+
 class ThreadLookup:
     """Finds the thread of a resent history, and records what is new in it; one dialect in one tenant's store."""
 
@@ -68,24 +92,29 @@ class ThreadLookup:
         self._backend = backend
         self._dialect = dialect
         self._threads = threads
-        self._sessions = Sessions(backend, threads)
+        self._sessions = Sessions(backend, dialect, threads)
 
     def seed(self, agent: str) -> bytes:
         return seed_chain(self._backend.store.tenant.key, dialect=self._dialect.name, agent=agent)
 
-    async def find(self, history: History, hints: Hints) -> tuple[KnownThread, int] | None:
-        """Return the thread that holds the longest known part of a history, as it stood at its end, and that part's length.
+    def knows_session(self, session: str) -> bool:
+        """Whether a request under a client's name for its conversation was recorded lately."""
+        return bool(session) and self._threads.find_session(session) is not None
+
+    async def find(self, history: History, opened: OpenRequest) -> tuple[KnownThread, int] | None:
+        """Return the thread that holds the longest known part of a request's history, as it stood at its end, and that part's
+        length.
 
         Read only: where the history leaves the thread, it is the thread before that point. Another conversation that only
         begins alike is not found; see `Sessions`.
         """
-        cached = await self._find_cached(history, hints)
+        cached = await self._find_cached(history, opened.hints)
         if cached is not None:
             return cached
-        match = await self._find_stored(history, hints)
+        match = await self._find_stored(history, opened)
         if match is None:
             return None
-        seed = self.seed(hints.agent)
+        seed = self.seed(opened.hints.agent)
         return await load_known(self._backend, match.thread_id, seed=seed, stop=match.stop), match.depth
 
     async def reload(self, known: KnownThread, hints: Hints) -> KnownThread:
@@ -97,7 +126,7 @@ class ThreadLookup:
     async def record(self, opened: OpenRequest, *, found: tuple[KnownThread, int] | None = None) -> KnownThread:
         """Record what is new in a request; return the thread that now ends where the request does.
 
-        A history that leaves a known path forks there; one that a client made of an older one says which it continues. The
+        A history that leaves a known path forks there; one that a client made of an older one goes on in that thread. The
         thread's context is recorded where it changed. `found` is what `find` returned a moment ago: the store refuses it if it no
         longer fits. Durable when it returns.
 
@@ -110,16 +139,15 @@ class ThreadLookup:
         if cached is not None:
             known, depth = cached
             try:
-                return await self._append(known, opened, depth=depth)
+                return await self._append(_Opening(known=known, depth=depth), opened)
             except OrdinalConflict:
                 self._threads.forget(known.thread_id)
                 raise
-        match = await self._find_stored(history, opened.hints)
+        match = await self._find_stored(history, opened)
         if match is not None and match.stop is not None:
             # What looks like a fork may be the same request twice at once, the other one a step ahead.
-            match = await self._find_stored(history, opened.hints)
-        known, start = await self._open_thread(match, history, opened.hints)
-        return await self._append(known, opened, depth=match.depth if match else 0, start=start)
+            match = await self._find_stored(history, opened)
+        return await self._append(await self._open_thread(match, opened), opened)
 
     def make_context(self, before: ThreadContext | None, opened: OpenRequest) -> ThreadContext:
         """Return the context that holds with this request.
@@ -128,7 +156,7 @@ class ThreadLookup:
         thinking is bound to: with other memories, all thinking before is bound elsewhere.
         """
         hints, memory, links = opened.hints, opened.memory.pin, len(opened.history.items)
-        head = digest_head(self._head_fields(opened.request), [msgspec.Raw(item.raw) for item in opened.request.head])
+        head = self._digest_head(opened.request)
         if before is None:
             return ThreadContext(head=head, session=hints.session, issuer=hints.issuer, memory=memory)
         changed = bool(before.issuer) and before.issuer != hints.issuer
@@ -159,7 +187,7 @@ class ThreadLookup:
         if found is None:
             return None
         known, depth = found
-        if hints.session and known.context is not None and known.context.session not in ("", hints.session):
+        if not _is_certain(known, history, depth, session=hints.session):
             return None
         has_longer, reached, *ancestors = await asyncio.gather(
             self._has_longer(history, depth=depth),
@@ -192,18 +220,21 @@ class ThreadLookup:
                 return True
         return False
 
-    async def _find_stored(self, history: History, hints: Hints) -> Match | None:
+    async def _find_stored(self, history: History, opened: OpenRequest) -> Match | None:
         """Return where the longest known part of a history lies, preferring a thread that ends with it; None if all is new."""
-        found = await self._sessions.filter_found(hints.session, await find_deepest(self._backend.store, history.chain), history)
+        deepest = await find_deepest(self._backend.store, history.chain)
+        hints, head = opened.hints, self._digest_head(opened.request)
+        found = await self._sessions.filter_found(deepest, history, session=hints.session, head=head)
         for match in found:
             tip = await load_tip(self._backend.store, match.thread_id, seed=self.seed(hints.agent))
             if tip.chain == match.chain:
                 return Match(thread_id=match.thread_id, stop=None, depth=match.depth, ordinal=match.ordinal)
         if not found:
             return None
-        deepest = found[0]
-        stop = await self._find_step_end(deepest)
-        return Match(thread_id=deepest.thread_id, stop=stop, depth=deepest.depth, ordinal=deepest.ordinal)
+        # A thread whose client rewrote its history may hold a beginning twice: a fork leaves where it was said first.
+        first = min((match for match in found if match.thread_id == found[0].thread_id), key=lambda match: match.ordinal)
+        stop = await self._find_step_end(first)
+        return Match(thread_id=first.thread_id, stop=stop, depth=first.depth, ordinal=first.ordinal)
 
     async def _find_step_end(self, match: Found) -> int:
         """Return where the next step after a record begins. Checkpoints in between belong to the history before it."""
@@ -213,46 +244,88 @@ class ThreadLookup:
             span = Span(thread_id=match.thread_id, start=start, stop=row.next)
             page = await self._backend.store.read(span, kinds=NEXT_STEP, limit=PAGE, bodies=False)
             for record in page:
-                if record.kind is not RecordKind.NOTE or record.chain is not None:
+                is_step = record.kind in (RecordKind.TURN, RecordKind.ITEM) or record.chain is not None
+                if is_step or is_rewrite_mark(record):
                     return record.ordinal
             if not page:
                 break
             start = page[-1].ordinal + 1
         return row.next
 
-    async def _open_thread(self, match: Match | None, history: History, hints: Hints) -> tuple[KnownThread, ThreadStart | None]:
-        """Return the thread that goes on from a match, and its start where it is a new one: a fork, or a thread of its own."""
-        seed = self.seed(hints.agent)
-        if match is None:
-            continues = await self._find_continued(history, hints, depth=0)
-            start = prepare_thread(self._backend, self._dialect, agent=hints.agent, continues=continues)
-            known = KnownThread(thread_id=start.thread.id, tip=Tip(next=0, turn=0, depth=0, chain=seed))
-        elif match.stop is None:
+    async def _open_thread(self, match: Match | None, opened: OpenRequest) -> _Opening:
+        """Return where a request's new items go: a thread that goes on or begins anew, a fork, or a thread of its own."""
+        history, seed = opened.history, self.seed(opened.hints.agent)
+        if match is not None and match.stop is None:
             known = await load_known(self._backend, match.thread_id, seed=seed)
             if known.tip.chain != history.infos[match.depth - 1].link:
                 # Another request took the thread on since it was looked up: what is new is no longer what was new then.
                 raise OrdinalConflict(match.thread_id, expected=match.ordinal + 1, actual=known.tip.next)
-            return known, None
-        else:
-            continues = await self._find_continued(history, hints, depth=match.depth)
-            start = await prepare_fork(self._backend, match.thread_id, at=match.stop, continues=continues)
-            known = await load_known(self._backend, match.thread_id, seed=seed, stop=match.stop)
-        return replace(known, thread_id=start.thread.id, tip=start.tip(known.tip)), start
-
-    async def _find_continued(self, history: History, hints: Hints, *, depth: int) -> str | None:
-        return await find_continued_thread(
-            self._backend, self._threads, history, depth=depth, session=hints.session, dialect=self._dialect
+            return _Opening(known=known, depth=match.depth)
+        depth = match.depth if match else 0
+        rewritten = await find_rewritten_thread(
+            self._backend,
+            self._threads,
+            history,
+            depth=depth,
+            session=opened.hints.session,
+            head=self._digest_head(opened.request),
+            dialect=self._dialect,
         )
+        if rewritten is not None:
+            return await self._begin_anew(rewritten, opened)
+        if match is None:
+            start = prepare_thread(self._backend, self._dialect, agent=opened.hints.agent)
+            known = KnownThread(thread_id=start.thread.id, tip=Tip(next=0, turn=0, depth=0, chain=seed))
+        else:
+            start = await prepare_fork(self._backend, match.thread_id, at=match.stop or 0)
+            known = await load_known(self._backend, match.thread_id, seed=seed, stop=match.stop)
+        return _Opening(known=replace(known, thread_id=start.thread.id, tip=start.tip(known.tip)), depth=depth, start=start)
 
-    async def _append(
-        self, known: KnownThread, opened: OpenRequest, *, depth: int, start: ThreadStart | None = None
-    ) -> KnownThread:
-        history, hints = opened.history, opened.hints
+    async def _begin_anew(self, thread_id: str, opened: OpenRequest) -> _Opening:
+        """Return a thread whose client rewrote its history; a summary in it is told beside what people said before."""
+        store, history = self._backend.store, opened.history
+        row = await store.get(thread_id)
+        turn = await load_current_turn(store, row, stop=row.next)
+        tip = Tip(next=row.next, turn=turn, depth=0, chain=self.seed(opened.hints.agent))
+        marks = [await make_rewrite_mark(self._backend, thread_id, at=row.next, turn=turn)]
+        known = KnownThread(thread_id=thread_id, tip=tip)
+        summaries = [info for info in history.infos if info.is_summary]
+        # A provider's own compaction has its own way to keep what people said, and nothing may stand before it.
+        if summaries and not any(info.is_sealed for info in summaries) and await self._is_compacted_here(thread_id, opened):
+            checkpoint = await carry_over(
+                self._backend,
+                thread_id,
+                at=row.next,
+                dialect=self._dialect,
+                said=self._list_said(history),
+                room_tokens=self._backend.find_limits(opened.hints.model).hard - sum(info.tokens for info in history.infos),
+            )
+            if checkpoint is not None:
+                now = self._backend.clock.now_ms()
+                marks.append(make_checkpoint_record(checkpoint, at_ms=now, turn=turn, tokens=checkpoint.figures["tokens_after"]))
+                active = ActiveCheckpoint(ordinal=row.next + 1, checkpoint=checkpoint, layout=read_layout(checkpoint))
+                known = replace(known, active=active)
+        return _Opening(known=known, depth=0, marks=marks)
+
+    async def _is_compacted_here(self, thread_id: str, opened: OpenRequest) -> bool:
+        """Whether the gateway compacts this conversation: automatically, or because a person asked for it before."""
+        return opened.is_compacted or (await load_live_path(self._backend.store, thread_id)).checkpoint is not None
+
+    def _list_said(self, history: History) -> list[str]:
+        spoken = (item for item, info in zip(history.items, history.infos, strict=True) if info.by_person)
+        return [self._dialect.view(item).said for item in spoken]
+
+    async def _append(self, opening: _Opening, opened: OpenRequest) -> KnownThread:
+        known, depth, start, history, hints = opening.known, opening.depth, opening.start, opened.history, opened.hints
         context = self.make_context(known.context, opened)
-        records = [] if context == known.context else [self._make_context_record(context, opened.request, turn=known.tip.turn)]
+        records = list(opening.marks)
+        if context != known.context:
+            records.append(self._make_context_record(context, opened.request, turn=known.tip.turn))
+        # Of a rewritten history only what the person said last is new.
+        resent = max((at for at, info in enumerate(history.infos) if info.by_person), default=0) if opening.marks else 0
         tip = known.tip
         while records or start or depth < len(history.items):
-            new = await self._take_unit(history, depth)
+            new = await self._take_unit(history, depth, resent=resent)
             tip = await append_items(
                 self._backend,
                 known.thread_id,
@@ -268,11 +341,12 @@ class ThreadLookup:
         self._threads.remember(after)
         return after
 
-    async def _take_unit(self, history: History, depth: int) -> list[Arrival]:
+    async def _take_unit(self, history: History, depth: int, *, resent: int) -> list[Arrival]:
         """Return the next items to append as one unit; other requests get the event loop now and then."""
         new: list[Arrival] = []
         for index in range(depth, min(len(history.items), depth + 2 * UNIT_ITEMS)):
-            new.append(self._make_arrival(history, index))
+            arrival = self._make_arrival(history, index)
+            new.append(replace(arrival, resent=True) if index < resent else arrival)
             # What a host said right before a person's message belongs to the turn that message opens.
             if len(new) >= UNIT_ITEMS and new[-1].view.context is None:
                 break
@@ -290,6 +364,9 @@ class ThreadLookup:
     def _make_context_record(self, context: ThreadContext, request: Request, *, turn: int) -> NewRecord:
         body = context.encode(self._head_fields(request), [msgspec.Raw(item.raw) for item in request.head])
         return NewRecord(kind=RecordKind.CONTEXT, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=0, body=body)
+
+    def _digest_head(self, request: Request) -> bytes:
+        return digest_head(self._head_fields(request), [msgspec.Raw(item.raw) for item in request.head])
 
     def _head_fields(self, request: Request) -> dict[str, msgspec.Raw]:
         """Return what the model is told outside its history. Other fields, such as cache keys, change with every request."""
@@ -313,29 +390,54 @@ class Sessions:
     goes on from a thread of another name unless their shared part holds what only that conversation can have said.
     """
 
-    def __init__(self, backend: Backend, threads: ThreadCache) -> None:
+    def __init__(self, backend: Backend, dialect: Dialect, threads: ThreadCache) -> None:
         self._backend = backend
+        self._dialect = dialect
         self._threads = threads
 
-    async def filter_found(self, session: str, found: list[Found], history: History) -> list[Found]:
+    async def filter_found(self, found: list[Found], history: History, *, session: str, head: bytes) -> list[Found]:
         """Return the records that a request under the name `session` may go on from; none where it begins a thread.
 
-        `found` are the deepest records of its history. Those under its own name or none come first; then shallower ones under
-        its own name, which say that it only began like another; then, as a fork, those under another name.
+        `found` are the deepest records of its history. Those under its own name come first; then those under none; then
+        shallower ones under its own name, which say that it only began like another; then, as a fork, those under another name.
         """
-        if not session or not found:
+        if not found:
             return found
-        names = [await self._load_name(match) for match in found[:ALIKE]]
-        open_to_all = [match for match, name in zip(found, names, strict=False) if name in ("", session)]
-        if open_to_all:
-            return open_to_all
+        contexts = [await load_context(self._backend.store, match.thread_id, stop=match.ordinal + 1) for match in found[:ALIKE]]
+        named = [(match, context.session if context is not None else "") for match, context in zip(found, contexts, strict=False)]
+        if session and (mine := [match for match, name in named if name == session]):
+            return mine
         depth = found[0].depth
+        is_own = is_own_conversation(history, depth)
+        unnamed = [match for match, name in named if not name]
+        if unnamed and (is_own or says_enough(history, depth)):
+            return unnamed
+        same_head = [
+            match for match, context in zip(found, contexts, strict=False) if context is not None and context.head == head
+        ]
+        if echoing := [match for match in unnamed if match in same_head and await self._is_echoed(match, history)]:
+            return echoing
+        if not session:
+            return found if is_own else []
         own = await self._find_deepest_own(session, history.chain[: depth - 1])
-        if own or not is_own_conversation(history, depth):
+        if own or not is_own:
             return own
         if any(info.is_summary for info in history.infos[:depth]) and await self._has_another(session, found):
             return []
         return found
+
+    async def _is_echoed(self, match: Found, history: History) -> bool:
+        """Whether a history goes on from the end of a thread, with what was answered there."""
+        store = self._backend.store
+        row = await store.get(match.thread_id)
+        since = Span(thread_id=row.id, start=match.ordinal + 1, stop=row.next)
+        if await store.read(since, kinds={RecordKind.ITEM}, limit=1, bodies=False):
+            return False
+        if match.depth == len(history.items):
+            return True
+        said = {item.raw for record in await store.read(since, kinds={RecordKind.REPLY}) for item in _read_items(record)}
+        canonical = self._dialect.canonical
+        return canonical(history.items[match.depth]) in {canonical(Item(raw)) for raw in said}
 
     async def _find_deepest_own(self, session: str, chain: Sequence[bytes]) -> list[Found]:
         """Return the deepest records of a history that were written under this name."""
@@ -381,6 +483,20 @@ class Sessions:
         return context.session if context is not None else ""
 
 
+def _is_certain(known: KnownThread, history: History, depth: int, *, session: str) -> bool:
+    """Whether a history that holds all of a thread belongs to it; if not, the records are looked at more closely."""
+    name = known.context.session if known.context is not None else ""
+    if session and name:
+        return session == name
+    return is_own_conversation(history, depth) or (not name and says_enough(history, depth))
+
+
+def says_enough(history: History, depth: int) -> bool:
+    """Whether the first `depth` items are more than what a host says of its world, and hold no summary that others may share."""
+    infos = history.infos[:depth]
+    return any(info.by_person for info in infos) and not any(info.is_summary for info in infos)
+
+
 def is_own_conversation(history: History, depth: int) -> bool:
     """Whether the first `depth` items of a history are one conversation's own, so that who shares them forked it.
 
@@ -412,46 +528,50 @@ LAST_SAID = 24
 SHARED_WITHOUT_NAME = 2
 
 
-async def find_continued_thread(
-    backend: Backend, threads: ThreadCache, history: History, *, depth: int, session: str, dialect: Dialect
+async def find_rewritten_thread(
+    backend: Backend, threads: ThreadCache, history: History, *, depth: int, session: str, head: bytes, dialect: Dialect
 ) -> str | None:
     """Return the thread whose history was rewritten to make what follows the first `depth` items, if one was.
 
-    A new beginning, an edit and a fork bring nothing that a model said, and continue nothing in this sense.
+    A new beginning, an edit and a fork bring nothing that a model said, and are none. Without a name only a thread under the same
+    instructions (`head`) is taken, and none where two are alike.
     """
-    shown = _find_states(history, depth, dialect)
-    for row in await backend.store.threads(limit=THREADS) if shown else ():
-        if row.dialect != dialect.name or await _is_of_another(backend, row, session):
-            continue
-        if not shown.isdisjoint(await _load_state(backend, row, dialect)):
-            return row.id
     later = history.infos[depth:]
     has_summary = any(info.is_summary for info in later)
-    if not has_summary and not any(info.by_model for info in later):
+    shown = _find_states(history, depth, dialect)
+    if not has_summary and not shown and not any(info.by_model for info in later):
         return None
+    rows = [row for row in await backend.store.threads(limit=THREADS) if row.dialect == dialect.name]
+    contexts = {row.id: await load_context(backend.store, row.id, stop=row.next) for row in rows}
+    names = {name: context.session if context is not None else "" for name, context in contexts.items()}
+    open_to_us = [row for row in rows if names[row.id] in ("", session)]
+    for row in open_to_us if shown else ():
+        if not shown.isdisjoint(await _load_state(backend, row, dialect)):
+            return row.id
     telling = {digest_body(_redact(backend, raw)) for raw in _find_telling(history, depth)}
     named = threads.find_session(session) if session else None
+    named = named or next((row.id for row in rows if session and names[row.id] == session), None)
     if named is not None and (has_summary or telling & await _load_newest(backend, await backend.store.get(named))):
         return named
+    compacted = _digest_compacted(backend, history, depth, dialect)
+    for row in rows if compacted else ():
+        if compacted & await _load_last_said(backend, row, dialect):
+            return row.id
     # Beside a summary, which says that there was more, what people and models said tells it too, however short.
     spoken = _digest_spoken(backend, history, depth, dialect) if has_summary and not session else set()
-    compacted = _digest_compacted(backend, history, depth, dialect)
-    best: tuple[int, str | None] = SHARED_WITHOUT_NAME - 1, None
-    for row in await backend.store.threads(limit=THREADS):
-        if row.dialect != dialect.name or row.id == named:
+    shared: dict[str, int] = {}
+    for row in open_to_us:
+        context = contexts[row.id]
+        if not session and (context is None or context.head != head):
             continue
-        shared = len(telling & await _load_newest(backend, row)) if telling else 0
-        said = await _load_last_said(backend, row, dialect) if spoken or compacted else set()
-        if compacted & said:
-            return row.id
-        if await _is_of_another(backend, row, session):
-            continue
-        shared = max(shared, len(spoken & said))
-        if shared > best[0]:
-            best = shared, row.id
-        elif session and (has_summary or shared) and await _has_name(backend, row, session):
-            return row.id
-    return best[1]
+        shared[row.id] = len(telling & await _load_newest(backend, row)) if telling else 0
+        if spoken:
+            shared[row.id] = max(shared[row.id], len(spoken & await _load_last_said(backend, row, dialect)))
+    best = max(shared.values(), default=0)
+    likely = [row for row in open_to_us if shared.get(row.id) == best] if best >= SHARED_WITHOUT_NAME else []
+    # A fork shares its parent's history: of these the newest goes on.
+    related = {likely[0].id, likely[0].parent} if likely else set()
+    return likely[0].id if likely and all({row.id, row.parent} & related for row in likely) else None
 
 
 def _find_states(history: History, depth: int, dialect: Dialect) -> set[str]:
@@ -480,7 +600,7 @@ def _cut_state(text: str) -> str | None:
 def _find_telling(history: History, depth: int) -> Iterator[bytes]:
     """Yield what no two conversations have in common: outputs, sealed items, and what a model said at length."""
     for item, info in zip(history.items[depth:], history.infos[depth:], strict=True):
-        if info.by_model and (info.is_output or info.is_sealed or len(item.raw) >= TELLING_BYTES):
+        if info.by_model and (info.is_sealed or len(item.raw) >= TELLING_BYTES):
             yield item.raw
 
 
@@ -523,14 +643,3 @@ async def _load_newest(backend: Backend, row: ThreadRow) -> set[bytes]:
     own = Span(thread_id=row.id, start=row.start, stop=row.next)
     newest = await backend.store.read(own, kinds={RecordKind.ITEM}, newest_first=True, limit=ITEMS, bodies=False)
     return {record.digest for record in newest}
-
-
-async def _is_of_another(backend: Backend, row: ThreadRow, session: str) -> bool:
-    """Whether a thread was last written under another name than `session`: what they share they share by chance."""
-    context = await load_context(backend.store, row.id, stop=row.next) if session else None
-    return context is not None and context.session not in ("", session)
-
-
-async def _has_name(backend: Backend, row: ThreadRow, session: str) -> bool:
-    context = await load_context(backend.store, row.id, stop=row.next)
-    return context is not None and context.session == session

@@ -137,8 +137,9 @@ class RequestBuilder:
         ours = [placed.item for placed in window if placed.depth is None]
         headers |= merge_header_lists(headers, self._dialect.api.headers_for(ours))
         window = set_cache_marker(window, request, dialect=self._dialect)
-        covers = active.layout.covers if active else 0
-        window = merge_neighbours(window, history, covers=covers, dialect=self._dialect, model=opened.hints.model)
+        if active is not None:
+            covers = active.layout.covers
+            window = merge_neighbours(window, history, covers=covers, dialect=self._dialect, model=opened.hints.model)
         if rules.sets_breakpoints and active and cache and cache.takes_breakpoints(opened.hints.model, opened.headers):
             window, request = set_breakpoints(window, request, dialect=self._dialect)
         tokens = self._estimate_beside(request) + sum(placed.tokens for placed in window)
@@ -231,12 +232,13 @@ def merge_neighbours(
 ) -> list[WindowItem]:
     """Return a window in which no two messages of the user's follow each other because a checkpoint brought them together.
 
-    A client whose own first `covers` items hold such neighbours has a provider that takes them.
+    A client whose own first `covers` items hold such neighbours (all its items, if a checkpoint replaces none) has a provider
+    that takes them.
     """
     merger = dialect.api.merger
-    if merger is None or not covers or merger.takes_neighbours(model):
+    if merger is None or merger.takes_neighbours(model):
         return list(window)
-    users = [merger.is_user_message(item) for item in history.items[:covers]]
+    users = [merger.is_user_message(item) for item in history.items[: covers or None]]
     if any(one and other for one, other in pairwise(users)):
         return list(window)
     merged: list[WindowItem] = []

@@ -143,6 +143,7 @@ class OpenRequest:
         found: The thread that holds the longest known part of the history, and that part's length.
         memory: The memories that the model is shown beside what the client says.
         recalled: What was recalled in the conversation so far; None where the model is not offered the recall tool.
+        is_compacted: Whether conversations like this one are compacted automatically.
     """
 
     incoming: Incoming
@@ -152,6 +153,7 @@ class OpenRequest:
     found: tuple[KnownThread, int] | None = None
     memory: Summary = field(default=Summary(), repr=False)
     recalled: tuple[Exchange, ...] | None = field(default=None, repr=False)
+    is_compacted: bool = False
 
     @property
     def known(self) -> KnownThread | None:
@@ -177,7 +179,7 @@ class HostWindow:
 
     Attributes:
         checkpoint: The ordinal of its checkpoint, if it has one.
-        state: The session state of that checkpoint, or of the thread that this one continues.
+        state: The session state of that checkpoint.
         report: The compaction that was made just now, if one was.
         trouble: Why a compaction that was due failed.
         answer: The answer to a command of the user; the window holds nothing of it.

@@ -68,7 +68,7 @@ def build_window(history: History, layout: Layout | None, *, issuer: str, start:
     """
     if layout is None:
         return _list_later(history, 0)
-    window = _find_first_host_parts(history)
+    window = _find_first_host_parts(history) if layout.covers else []
     for at, entry in enumerate(layout.entries):
         if at == layout.start_at:
             window.extend(start)
