@@ -1,45 +1,37 @@
-"""Finds the thread of a resent history: the one that holds the longest part of it, or that it was rewritten from.
-
-A client that compacts, prunes or renders its history anew sends one that no chain knows. The thread it continues is recognised by
-a session state of ours that the client kept; or by the client's name for the conversation together with some of its content; or,
-without a name, by what model and tools said word for word. A name alone never decides: clients use one for several things. A
-thread last written under another name is not continued, unless a provider sealed what they share.
-"""
+"""Finds the thread of a resent history: the one that holds the longest part of it, or that it was rewritten from."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import msgspec
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.continuation import carry_over
 from threadkeep.compaction.run import make_checkpoint_record
-from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.request import OpenRequest
+from threadkeep.gateway.conversation.sessions import Sessions, find_rewritten_thread, is_certain
 from threadkeep.gateway.conversation.thread_cache import (
     ActiveCheckpoint,
     KnownThread,
     ThreadCache,
     ThreadContext,
     digest_head,
-    load_context,
     load_known,
 )
 from threadkeep.gateway.conversation.window import follow_ancestors, read_layout
-from threadkeep.items import Item, digest_body, seed_chain
-from threadkeep.store import Found, NewRecord, Record, RecordKind, Span, ThreadRow
-from threadkeep.threads import Arrival, ReplyBody, StateEntry, Tip
+from threadkeep.items import seed_chain
+from threadkeep.store import Found, NewRecord, RecordKind, Span
+from threadkeep.threads import Arrival, Tip
 from threadkeep.threads.branches import prepare_fork
 from threadkeep.threads.path import is_rewrite_mark
-from threadkeep.threads.reader import load_checkpoint, load_current_turn, load_live_path, load_tip, read_body
+from threadkeep.threads.reader import load_current_turn, load_live_path, load_tip
 from threadkeep.threads.writer import (
     ThreadStart,
     append_items,
@@ -187,7 +179,7 @@ class ThreadLookup:
         if found is None:
             return None
         known, depth = found
-        if not _is_certain(known, history, depth, session=hints.session):
+        if not is_certain(known, history, depth, session=hints.session):
             return None
         has_longer, reached, *ancestors = await asyncio.gather(
             self._has_longer(history, depth=depth),
@@ -371,275 +363,3 @@ class ThreadLookup:
     def _head_fields(self, request: Request) -> dict[str, msgspec.Raw]:
         """Return what the model is told outside its history. Other fields, such as cache keys, change with every request."""
         return {name: msgspec.Raw(request.fields[name]) for name in self._dialect.api.head_fields if name in request.fields}
-
-
-# How many of the threads written last are asked for their name, and how many records that begin alike.
-THREADS = 16
-ALIKE = 64
-# Shorter answers than this are given in any conversation.
-TELLING_BYTES = 200
-# Where every answer is short, so many questions must have been asked and answered alike.
-EXCHANGES = 2
-HOPS = 64
-
-
-class Sessions:
-    """Tells conversations of one tenant apart by the names that clients give them.
-
-    Many conversations begin alike: with a host's description of its world, a greeting, a client's own compaction. A request never
-    goes on from a thread of another name unless their shared part holds what only that conversation can have said.
-    """
-
-    def __init__(self, backend: Backend, dialect: Dialect, threads: ThreadCache) -> None:
-        self._backend = backend
-        self._dialect = dialect
-        self._threads = threads
-
-    async def filter_found(self, found: list[Found], history: History, *, session: str, head: bytes) -> list[Found]:
-        """Return the records that a request under the name `session` may go on from; none where it begins a thread.
-
-        `found` are the deepest records of its history. Those under its own name come first; then those under none; then
-        shallower ones under its own name, which say that it only began like another; then, as a fork, those under another name.
-        """
-        if not found:
-            return found
-        contexts = [await load_context(self._backend.store, match.thread_id, stop=match.ordinal + 1) for match in found[:ALIKE]]
-        named = [(match, context.session if context is not None else "") for match, context in zip(found, contexts, strict=False)]
-        if session and (mine := [match for match, name in named if name == session]):
-            return mine
-        depth = found[0].depth
-        is_own = is_own_conversation(history, depth)
-        unnamed = [match for match, name in named if not name]
-        if unnamed and (is_own or says_enough(history, depth)):
-            return unnamed
-        same_head = [
-            match for match, context in zip(found, contexts, strict=False) if context is not None and context.head == head
-        ]
-        if echoing := [match for match in unnamed if match in same_head and await self._is_echoed(match, history)]:
-            return echoing
-        if not session:
-            return found if is_own else []
-        own = await self._find_deepest_own(session, history.chain[: depth - 1])
-        if own or not is_own:
-            return own
-        if any(info.is_summary for info in history.infos[:depth]) and await self._has_another(session, found):
-            return []
-        return found
-
-    async def _is_echoed(self, match: Found, history: History) -> bool:
-        """Whether a history goes on from the end of a thread, with what was answered there."""
-        store = self._backend.store
-        row = await store.get(match.thread_id)
-        since = Span(thread_id=row.id, start=match.ordinal + 1, stop=row.next)
-        if await store.read(since, kinds={RecordKind.ITEM}, limit=1, bodies=False):
-            return False
-        if match.depth == len(history.items):
-            return True
-        said = {item.raw for record in await store.read(since, kinds={RecordKind.REPLY}) for item in _read_items(record)}
-        canonical = self._dialect.canonical
-        return canonical(history.items[match.depth]) in {canonical(Item(raw)) for raw in said}
-
-    async def _find_deepest_own(self, session: str, chain: Sequence[bytes]) -> list[Found]:
-        """Return the deepest records of a history that were written under this name."""
-        best = await self._find_own(session, chain[0]) if chain else []
-        low, high = 0, len(chain)
-        while best and high - low > 1:
-            middle = (low + high) // 2
-            if own := await self._find_own(session, chain[middle]):
-                low, best = middle, own
-            else:
-                high = middle
-        return best
-
-    async def _find_own(self, session: str, link: bytes) -> list[Found]:
-        alike = (await self._backend.store.lookup([link]))[:ALIKE]
-        return [match for match in alike if await self._load_name(match) == session]
-
-    async def _has_another(self, session: str, found: Sequence[Found]) -> bool:
-        """Whether a name has a thread of its own that did not come from any of these."""
-        own = self._threads.find_session(session) or await self._find_recent(session)
-        if own is None:
-            return False
-        others = {match.thread_id for match in found}
-        name: str | None = own
-        for _ in range(HOPS):
-            if name is None:
-                return True
-            if name in others:
-                return False
-            name = (await self._backend.store.get(name)).parent
-        return True
-
-    async def _find_recent(self, session: str) -> str | None:
-        for row in await self._backend.store.threads(limit=THREADS):
-            context = await load_context(self._backend.store, row.id, stop=row.next)
-            if context is not None and context.session == session:
-                return row.id
-        return None
-
-    async def _load_name(self, match: Found) -> str:
-        """Return the name under which a record was written; empty where its client gave none."""
-        context = await load_context(self._backend.store, match.thread_id, stop=match.ordinal + 1)
-        return context.session if context is not None else ""
-
-
-def _is_certain(known: KnownThread, history: History, depth: int, *, session: str) -> bool:
-    """Whether a history that holds all of a thread belongs to it; if not, the records are looked at more closely."""
-    name = known.context.session if known.context is not None else ""
-    if session and name:
-        return session == name
-    return is_own_conversation(history, depth) or (not name and says_enough(history, depth))
-
-
-def says_enough(history: History, depth: int) -> bool:
-    """Whether the first `depth` items are more than what a host says of its world, and hold no summary that others may share."""
-    infos = history.infos[:depth]
-    return any(info.by_person for info in infos) and not any(info.is_summary for info in infos)
-
-
-def is_own_conversation(history: History, depth: int) -> bool:
-    """Whether the first `depth` items of a history are one conversation's own, so that who shares them forked it.
-
-    A person's words must be among them with something behind that is not said twice by chance: a tool's output, what a provider
-    sealed, a long answer, or several answers. A client's summary and what stands before it do not count.
-    """
-    summaries = [index for index, info in enumerate(history.infos[:depth]) if info.is_summary]
-    start = summaries[-1] + 1 if summaries else 0
-    asked, exchanges = False, 0
-    for index in range(start, depth):
-        info = history.infos[index]
-        if history.aside[index]:
-            continue
-        if info.by_person:
-            asked = True
-        elif info.by_model and (asked or exchanges):
-            if info.is_output or info.is_sealed or len(history.items[index].raw) >= TELLING_BYTES:
-                return True
-            exchanges += asked
-            asked = False
-    return exchanges >= EXCHANGES
-
-
-# How many of a thread's newest items are compared; what a client keeps word for word is recent.
-ITEMS = 256
-# How many of them are read, where spelling must not matter.
-LAST_SAID = 24
-# Without a name, one item alone tells nothing: call ids are numbered anew by some servers, and many say the same short words.
-SHARED_WITHOUT_NAME = 2
-
-
-async def find_rewritten_thread(
-    backend: Backend, threads: ThreadCache, history: History, *, depth: int, session: str, head: bytes, dialect: Dialect
-) -> str | None:
-    """Return the thread whose history was rewritten to make what follows the first `depth` items, if one was.
-
-    A new beginning, an edit and a fork bring nothing that a model said, and are none. Without a name only a thread under the same
-    instructions (`head`) is taken, and none where two are alike.
-    """
-    later = history.infos[depth:]
-    has_summary = any(info.is_summary for info in later)
-    shown = _find_states(history, depth, dialect)
-    if not has_summary and not shown and not any(info.by_model for info in later):
-        return None
-    rows = [row for row in await backend.store.threads(limit=THREADS) if row.dialect == dialect.name]
-    contexts = {row.id: await load_context(backend.store, row.id, stop=row.next) for row in rows}
-    names = {name: context.session if context is not None else "" for name, context in contexts.items()}
-    open_to_us = [row for row in rows if names[row.id] in ("", session)]
-    for row in open_to_us if shown else ():
-        if not shown.isdisjoint(await _load_state(backend, row, dialect)):
-            return row.id
-    telling = {digest_body(_redact(backend, raw)) for raw in _find_telling(history, depth)}
-    named = threads.find_session(session) if session else None
-    named = named or next((row.id for row in rows if session and names[row.id] == session), None)
-    if named is not None and (has_summary or telling & await _load_newest(backend, await backend.store.get(named))):
-        return named
-    compacted = _digest_compacted(backend, history, depth, dialect)
-    for row in rows if compacted else ():
-        if compacted & await _load_last_said(backend, row, dialect):
-            return row.id
-    # Beside a summary, which says that there was more, what people and models said tells it too, however short.
-    spoken = _digest_spoken(backend, history, depth, dialect) if has_summary and not session else set()
-    shared: dict[str, int] = {}
-    for row in open_to_us:
-        context = contexts[row.id]
-        if not session and (context is None or context.head != head):
-            continue
-        shared[row.id] = len(telling & await _load_newest(backend, row)) if telling else 0
-        if spoken:
-            shared[row.id] = max(shared[row.id], len(spoken & await _load_last_said(backend, row, dialect)))
-    best = max(shared.values(), default=0)
-    likely = [row for row in open_to_us if shared.get(row.id) == best] if best >= SHARED_WITHOUT_NAME else []
-    # A fork shares its parent's history: of these the newest goes on.
-    related = {likely[0].id, likely[0].parent} if likely else set()
-    return likely[0].id if likely and all({row.id, row.parent} & related for row in likely) else None
-
-
-def _find_states(history: History, depth: int, dialect: Dialect) -> set[str]:
-    """Return the session states among what a client sends: one that had its history compacted upstream keeps what came back."""
-    tag = TAG.encode()
-    set_cache_marker = (item for item in islice(history.items, depth, None) if tag in item.raw)
-    return {block for item in set_cache_marker if (block := _cut_state(dialect.view(item).text)) is not None}
-
-
-async def _load_state(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[str]:
-    """Return the session state that a thread stands on, if it was compacted."""
-    path = await load_live_path(backend.store, row.id)
-    if path.checkpoint is None:
-        return set()
-    layout = (await load_checkpoint(backend.store, path.checkpoint)).layout
-    states = (dialect.view(Item(bytes(entry.item))).text for entry in layout if isinstance(entry, StateEntry))
-    return {block for text in states if (block := _cut_state(text)) is not None}
-
-
-def _cut_state(text: str) -> str | None:
-    """Return the state in a text, whatever stands around it: neighbours of one role may have been joined."""
-    begins, ends = text.find(f"<{TAG}>\n"), text.rfind(f"\n</{TAG}>")
-    return text[begins:ends] if 0 <= begins < ends else None
-
-
-def _find_telling(history: History, depth: int) -> Iterator[bytes]:
-    """Yield what no two conversations have in common: outputs, sealed items, and what a model said at length."""
-    for item, info in zip(history.items[depth:], history.infos[depth:], strict=True):
-        if info.by_model and (info.is_sealed or len(item.raw) >= TELLING_BYTES):
-            yield item.raw
-
-
-def _digest_spoken(backend: Backend, history: History, depth: int, dialect: Dialect) -> set[bytes]:
-    """Return digests of all that people and models said to each other, however it is spelled."""
-    said = zip(history.items[depth:], history.infos[depth:], history.aside[depth:], strict=True)
-    items = (item for item, info, aside in said if (info.by_model or info.by_person) and not aside)
-    return {digest_body(dialect.canonical(Item(_redact(backend, item.raw)))) for item in items}
-
-
-def _digest_compacted(backend: Backend, history: History, depth: int, dialect: Dialect) -> set[bytes]:
-    """Return digests of what a provider compacted by itself: no two conversations were ever given the same."""
-    sent = zip(history.items[depth:], history.infos[depth:], strict=True)
-    items = (item for item, info in sent if info.is_summary and info.is_sealed)
-    return {digest_body(dialect.canonical(Item(_redact(backend, item.raw)))) for item in items}
-
-
-async def _load_last_said(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[bytes]:
-    """Return the same of the last items of a thread, the answer that its client never sent back among them."""
-    own = Span(thread_id=row.id, start=row.start, stop=row.next)
-    kinds = {RecordKind.ITEM, RecordKind.REPLY}
-    last = await backend.store.read(own, kinds=kinds, newest_first=True, limit=LAST_SAID)
-    return {digest_body(dialect.canonical(item)) for record in last for item in _read_items(record)}
-
-
-def _read_items(record: Record) -> list[Item]:
-    if record.kind is RecordKind.ITEM:
-        return [] if record.erased else [Item(record.body)]
-    reply = read_body(record, ReplyBody)
-    return [Item(bytes(raw)) for raw in reply.items] if reply else []
-
-
-def _redact(backend: Backend, raw: bytes) -> bytes:
-    """Return what is kept of an item."""
-    return backend.redact(raw) if backend.redact else raw
-
-
-async def _load_newest(backend: Backend, row: ThreadRow) -> set[bytes]:
-    """Return the digests of a thread's newest items."""
-    own = Span(thread_id=row.id, start=row.start, stop=row.next)
-    newest = await backend.store.read(own, kinds={RecordKind.ITEM}, newest_first=True, limit=ITEMS, bodies=False)
-    return {record.digest for record in newest}

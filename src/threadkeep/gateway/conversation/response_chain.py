@@ -14,8 +14,9 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.gateway.conversation.thread_cache import load_context_body
 from threadkeep.items import CHAIN_BYTES, Item
-from threadkeep.store import Found, Span
+from threadkeep.store import Found, Record, RecordKind, Span
 from threadkeep.threads import ReplyBody
+from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.reader import CHAINED, load_live_path, read_body
 
 # What ends an answer that can be gone on from.
@@ -65,12 +66,13 @@ class ResponseChain:
         place = Span(thread_id=found.thread_id, start=found.ordinal, stop=found.ordinal + 1)
         answered = [body for record in await store.read(place) if (body := read_body(record, ReplyBody)) is not None]
         path = await load_live_path(store, found.thread_id, stop=found.ordinal, whole=True)
-        links = [
-            record
-            for span in reversed(path.spans)
-            for record in await store.read(span, kinds=CHAINED)
-            if record.depth is not None and record.depth <= found.depth
-        ]
+        links: list[Record] = []
+        for span in reversed(path.spans):
+            for record in await store.read(span, kinds=CHAINED | {RecordKind.META}):
+                if is_rewrite_mark(record):
+                    links = []
+                elif record.depth is not None and record.depth <= found.depth:
+                    links.append(record)
         is_whole = len(links) == found.depth and not any(record.erased or record.redacted for record in links)
         if not answered or not is_whole:
             return None
