@@ -133,7 +133,7 @@ async def test_what_a_client_rewrote_may_be_erased_while_it_is_carried_over(tk: 
     thread = await told(tk, speech)
     await thread.compact(strategy="extractive")
     end = (await tk.backend.store.get("t")).next
-    await tk.backend.append("t", [await make_rewrite_mark(tk.backend, "t", at=end, turn=0)], expected=end)
+    await tk.backend.store.append("t", [await make_rewrite_mark(tk.backend, "t", at=end, turn=0)], expected=end)
     await play(thread, speech, 11, 18)
     with pytest.raises(StaleCheckpoint):
         await compact_while(thread, lambda: erase_the_word(tk))
