@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.doubles.script import say
 from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, Client, answer, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects import Reply, find_dialect
+from threadkeep.dialects import Dialect, Reply, find_dialect
 from threadkeep.gateway.conversation.command_detection import CommandNames
 from threadkeep.gateway.conversation.conversations import RecordedConversations
 from threadkeep.gateway.conversation.request import Forward, Incoming
@@ -73,7 +73,7 @@ async def test_a_long_history_that_nobody_knows_is_read_once_its_provider_is_ask
     """The client's own bytes go out when no more than the beginning was looked at; all of it is durable with the answer."""
     client = newcomer(tk, wire, long_history(wire))
     dialect = Counting(wire)
-    client.conversations = RecordedConversations(tk, dialect, rules=Rules())
+    client.conversations = RecordedConversations(tk, cast(Dialect, dialect), rules=Rules())
     decided = await client.open()
     assert isinstance(decided, Forward)
     assert (decided.body, dialect.viewed < 16) == (client.body(), True)
@@ -178,7 +178,7 @@ async def test_one_that_leaves_a_known_beginning_forks_there(tk: Threadkeep, wir
     await forwarded(first)
     dialect = Counting(wire)
     other = newcomer(tk, wire, [*first.history[:3], *(long_history(wire)[5:])])
-    other.conversations = RecordedConversations(tk, dialect, rules=Rules(), upstream="https://provider.test")
+    other.conversations = RecordedConversations(tk, cast(Dialect, dialect), rules=Rules(), upstream="https://provider.test")
     decided = await other.open()
     assert isinstance(decided, Forward)
     assert dialect.viewed < 16

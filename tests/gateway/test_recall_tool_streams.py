@@ -15,7 +15,7 @@ from tests.gateway.client import ENDPOINTS, WIRES
 from tests.gateway.recall_client import recall_item
 
 from threadkeep.dialects import find_dialect
-from threadkeep.dialects.api import AnswerFilter
+from threadkeep.dialects.answer_filter import AnswerFilter
 from threadkeep.gateway.conversation.recall_tool import TOOL
 
 HOSTILE = [
@@ -47,7 +47,7 @@ def streams(wire: WireName) -> tuple[bytes, bytes]:
 
 
 def make_filter(wire: WireName) -> AnswerFilter:
-    return find_dialect(wire).api.make_hidden_tool(TOOL).make_filter()
+    return find_dialect(wire).wire.make_filter(TOOL.name)
 
 
 def veiled(wire: WireName, chunks: list[list[bytes]]) -> bytes:

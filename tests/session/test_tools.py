@@ -118,7 +118,7 @@ def test_no_arguments_at_all_are_an_empty_object() -> None:
 def test_each_dialect_has_its_own_form_of_a_tool() -> None:
     """The four ways providers want to be told."""
     schema = {"type": "object", "properties": {}}
-    tools = [find_dialect(dialect).tools for dialect in ("responses", "chat", "messages", "gemini")]
+    tools = [find_dialect(dialect).api for dialect in ("responses", "chat", "messages", "gemini")]
     made = [each.define_tool(name="t", description="d", parameters=schema) for each in tools]
     assert made == [
         {"type": "function", "name": "t", "description": "d", "parameters": schema},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threadkeep.dialects.base import Dialect, ModelCalls, ReplyReader, Tools, Wire
+from threadkeep.dialects.base import Dialect, ReplyReader, Wire
 from threadkeep.dialects.chat import CHAT
 from threadkeep.dialects.gemini import GEMINI
 from threadkeep.dialects.messages import MESSAGES
@@ -47,14 +47,12 @@ __all__ = [
     "AnswerForm",
     "Delta",
     "Dialect",
-    "ModelCalls",
     "Reply",
     "ReplyReader",
     "Request",
     "Speech",
     "Target",
     "ToolCall",
-    "Tools",
     "Wire",
     "find_dialect",
     "render_search_text",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol
 
-from threadkeep.dialects.values import (
-    Endpoints,
-    HiddenCalls,
-    Request,
-    Target,
-    ToolDefinition,
-)
-from threadkeep.items import Item
+import msgspec
+
+from threadkeep.dialects.raw_json import encode_value, join_list, read_value, split_list
+from threadkeep.dialects.values import Endpoints, Request, Target
+from threadkeep.items import Item, ToolCall
 
 
 class BoundThinking(Protocol):
@@ -98,125 +97,88 @@ class Continuation(Protocol):
         ...
 
 
-class AnswerFilter(Protocol):
-    """Makes one streamed answer for the client out of one or several of the provider's. Hostile input: it never raises."""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Take the next bytes of the provider's answer, none at its end; return what the client gets of them.
-
-        The events that end an answer are held back.
-        """
-        ...
-
-    def start_next(self) -> None:
-        """Drop the events held back: the provider answers once more."""
-        ...
-
-    def end(self) -> bytes:
-        """Return the end of the answer, as the client is to see it."""
-        ...
-
-
-class HiddenTool(Protocol):
-    """A tool that the gateway adds to a client's own, runs itself and hides from the client, in one dialect."""
-
-    def can_join(self, request: Request) -> bool:
-        """Whether answers to a request can be blended, and no tool of the client's has the name."""
-        ...
-
-    def add_to(self, request: Request) -> Request:
-        """Return a request with the tool behind the client's own: the cached prefix of those stays."""
-        ...
-
-    def find_calls(self, items: Sequence[Item]) -> HiddenCalls:
-        """Return what the items of a reply call."""
-        ...
-
-    def make_outputs(self, outputs: Mapping[str, str]) -> list[Item]:
-        """Return what the tool returned, by call id, as items that follow the reply."""
-        ...
-
-    def join_outputs(self, item: Item, outputs: Sequence[Item]) -> Item | None:
-        """Return the client's item behind a mixed reply with our outputs in it; None where they stand as items before it."""
-        ...
-
-    def spoken_text(self, items: Sequence[Item]) -> str:
-        """Return what a client's echo of a reply must say to be one: its words, without space, and the calls it makes."""
-        ...
-
-    def sealed_reasoning(self, item: Item) -> bytes | None:
-        """Return what identifies reasoning that a provider refuses without the call behind it; None for any other item."""
-        ...
-
-    def make_filter(self) -> AnswerFilter:
-        """Return a filter for one streamed answer."""
-        ...
-
-    def merge_answers(self, answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return one answer that was not streamed, made of several."""
-        ...
-
-
-class Api(Protocol):
+class Api(ABC):
     """The API that speaks a dialect: where it is, and what it expects beside the items of a history.
 
     An ability that the API lacks is None.
+
+    Attributes:
+        head_fields: The fields that say which model is asked and what it is told outside the history.
+        delivery_fields: The fields that say which model answers a request and how the answer comes.
+        compaction_headers: The headers with which the provider compacts a history when it is asked to.
+        merger: Merges neighbours one by one; None where `Dialect.arrange` arranges the window as a whole.
     """
 
-    @property
-    def endpoints(self) -> Endpoints: ...
+    endpoints: ClassVar[Endpoints]
+    head_fields: ClassVar[Sequence[str]]
+    delivery_fields: ClassVar[Sequence[str]]
+    compaction_headers: ClassVar[Mapping[str, str]] = {}
+    thinking: ClassVar[BoundThinking | None] = None
+    cache_markers: ClassVar[CacheMarkers | None] = None
+    prompt_cache: ClassVar[PromptCache | None] = None
+    merger: ClassVar[MessageMerger | None] = None
+    continuation: ClassVar[Continuation | None] = None
 
     def read_target(self, fields: Mapping[str, bytes], *, path: str, query: str) -> Target:
         """Return which model a request asks, and for which form of answer; read leniently."""
-        ...
+        model = read_value(fields.get("model", b"null"))
+        streams = fields.get("stream", b"false") == b"true"
+        return Target(model=model if isinstance(model, str) else "", form="events" if streams else "whole")
 
-    @property
-    def head_fields(self) -> Sequence[str]:
-        """The fields that say which model is asked and what it is told outside the history."""
-        ...
-
-    @property
-    def thinking(self) -> BoundThinking | None: ...
-
-    @property
-    def cache_markers(self) -> CacheMarkers | None: ...
-
-    @property
-    def prompt_cache(self) -> PromptCache | None: ...
-
-    @property
-    def merger(self) -> MessageMerger | None:
-        """Merges neighbours one by one; None where `Dialect.arrange` arranges the window as a whole."""
-        ...
-
-    @property
-    def continuation(self) -> Continuation | None: ...
-
+    @abstractmethod
     def add_instructions(self, request: Request, text: str) -> Request:
         """Return a request whose model is told `text` behind the client's instructions."""
-        ...
 
+    @abstractmethod
     def find_instructions(self, request: Request) -> str:
         """Return the first instructions of a request; empty where it has none."""
-        ...
 
     def is_side_request(self, request: Request, *, path: str) -> bool:
         """Whether a request asks for something else than the next step of its history: a token count, a compaction."""
-        ...
+        return False
 
     def copy_delivery(self, request: Request, client: Request) -> Request:
         """Return a request of our own that is answered the way the client's request is: same model, same streaming."""
-        ...
+        copied = {name: client.fields[name] for name in self.delivery_fields if name in client.fields}
+        return replace(request, fields={**copied, **request.fields})
 
-    @property
-    def compaction_headers(self) -> Mapping[str, str]:
-        """The headers with which the provider compacts a history when it is asked to; empty where it needs none."""
-        ...
+    def address_request(self, request: Request, *, model: str) -> Request:
+        """Return the request as it goes out: for this model, streamed, with the fields every request needs."""
+        return replace(request, fields={**request.fields, "model": msgspec.json.encode(model), "stream": b"true"})
+
+    @abstractmethod
+    def limit_answer(self, request: Request, *, tokens: int) -> Request:
+        """Return the request with a bound on the answer; the same request where it has one already."""
+
+    def forbid_tools(self, request: Request) -> Request:
+        """Return the request with its tools switched off; the same request where that would cost the prompt cache."""
+        return replace(request, fields={**request.fields, "tool_choice": b'"none"'}) if has_tools(request) else request
+
+    def mark_cache_end(self, items: Sequence[Item]) -> tuple[Item, ...]:
+        """Return a history with a cache marker at its end, where the provider caches only what is marked."""
+        return tuple(items)
 
     def headers_for(self, items: Sequence[Item]) -> Mapping[str, str]:
         """Return the headers without which the provider refuses one of these items."""
-        ...
+        return {}
 
-    def make_hidden_tool(self, tool: ToolDefinition) -> HiddenTool:
-        """Return a tool as this dialect writes it."""
-        ...
+    def offer_tool(self, request: Request, definition: Mapping[str, Any]) -> Request:
+        """Return a request with a tool behind those that it offers already, which keep their bytes."""
+        tools = [*(split_list(request.fields.get("tools", b"[]")) or ()), encode_value(definition)]
+        return replace(request, fields={**request.fields, "tools": join_list(tools)})
+
+    @abstractmethod
+    def define_tool(self, *, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a tool as a request offers it; `parameters` is a JSON schema."""
+
+    @abstractmethod
+    def make_calls(self, calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:
+        """Return an answer that makes these calls, with `text` before them."""
+
+    @abstractmethod
+    def make_output(self, call: ToolCall, text: str, *, is_error: bool = False) -> Item:
+        """Return what a tool returned."""
+
+
+def has_tools(request: Request) -> bool:
+    return request.fields.get("tools", b"[]").strip() not in (b"[]", b"null")

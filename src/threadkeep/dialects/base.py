@@ -1,20 +1,26 @@
-"""What threadkeep asks of a wire language: `Dialect`, and its ports for answers, for model calls and for tools."""
+"""What threadkeep asks of a wire language: `Dialect`, with ports for its answers and its API."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from threadkeep.dialects.answer_filter import AnswerFilter
 from threadkeep.dialects.api import Api
-from threadkeep.dialects.raw_json import Fields
-from threadkeep.dialects.values import (
-    Answer,
-    Delta,
-    Reply,
-    Request,
-    Speech,
+from threadkeep.dialects.raw_json import (
+    Fields,
+    Json,
+    encode_canonical,
+    join_list,
+    join_object,
+    read_object,
+    split_list,
+    split_object,
 )
-from threadkeep.items import Item, ToolCall, View
+from threadkeep.dialects.request_parts import make_item, read_items
+from threadkeep.dialects.values import ERASED_NAME, Answer, Delta, Reply, Request, Speech
+from threadkeep.items import Item, Role, ToolCall, View
 
 
 class ReplyReader(Protocol):
@@ -53,29 +59,17 @@ class Wire(Protocol):
         """Return the body of an error with HTTP status `status`; clients show `message` and branch on `code`."""
         ...
 
+    def make_filter(self, name: str) -> AnswerFilter:
+        """Return a filter for one streamed answer that hides calls of the tool called `name`."""
+        ...
 
-class ModelCalls(Protocol):
-    """Requests to a model, and what its answers say while they stream."""
+    def merge_answers(self, answers: Sequence[Json], *, name: str) -> Json:
+        """Return one answer that was not streamed, made of several, without calls of the tool called `name`."""
+        ...
 
     @property
     def streams_items(self) -> bool:
         """Whether an answer is several items, each complete before the next; otherwise it is one message."""
-        ...
-
-    def address_request(self, request: Request, *, model: str) -> Request:
-        """Return the request as it goes out: for this model, streamed, with the fields every request needs."""
-        ...
-
-    def limit_answer(self, request: Request, *, tokens: int) -> Request:
-        """Return the request with a bound on the answer; the same request where it has one already."""
-        ...
-
-    def forbid_tools(self, request: Request) -> Request:
-        """Return the request with its tools switched off; the same request where that would cost the prompt cache."""
-        ...
-
-    def mark_cache_end(self, items: Sequence[Item]) -> tuple[Item, ...]:
-        """Return a history with a cache marker at its end, where the provider caches only what is marked."""
         ...
 
     def read_delta(self, event: Fields) -> Delta | None:
@@ -95,59 +89,89 @@ class ModelCalls(Protocol):
         ...
 
 
-class Tools(Protocol):
-    """Tools offered to a model, and calls and outputs as items."""
+class Dialect(ABC):
+    """One wire language. Pure: no method does I/O, none changes its arguments.
 
-    def define_tool(self, *, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a tool as a request offers it; `parameters` is a JSON schema."""
-        ...
+    Attributes:
+        history_field: The field of a request that holds its history.
+        parts_field: The field of a message that holds its parts.
+        held_elsewhere: Fields with which the provider holds the history, or a part of it.
+        opens_with_user: Whether the provider refuses a history whose first message is not in the user's role.
+        takes_instructions_anywhere: Whether instructions within a history may stand before a message in the user's role.
+        sealed_marks: Every item with sealed content holds one of these; an item without them need not be read for it.
+    """
 
-    def make_calls(self, calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:
-        """Return an answer that makes these calls, with `text` before them."""
-        ...
+    name: ClassVar[str]
+    history_field: ClassVar[str]
+    parts_field: ClassVar[str] = "content"
+    held_elsewhere: ClassVar[Collection[str]] = ()
+    opens_with_user: ClassVar[bool] = False
+    takes_instructions_anywhere: ClassVar[bool] = False
+    sealed_marks: ClassVar[Collection[bytes]]
+    wire: ClassVar[Wire]
+    api: ClassVar[Api]
 
-    def make_output(self, call: ToolCall, text: str, *, is_error: bool = False) -> Item:
-        """Return what a tool returned."""
-        ...
+    @abstractmethod
+    def read_view(self, fields: Json) -> View:
+        """Return what is known about a decoded item. An unknown form is `OPAQUE`, never an error."""
 
+    @abstractmethod
+    def normalise(self, fields: Json) -> Json:
+        """Return a decoded item in the form that two spellings of it share."""
 
-class Dialect(Protocol):
-    """One wire language. Pure: no method does I/O, none changes its arguments."""
+    @abstractmethod
+    def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
+        """Return a request without a history: what stands beside it, in the fields this language has for it."""
 
-    @property
-    def name(self) -> str: ...
+    @abstractmethod
+    def recognises(self, item: Item) -> bool:
+        """Whether an item of unknown origin can only be of this dialect."""
 
-    @property
-    def history_field(self) -> str:
-        """The field of a request that holds its history."""
-        ...
+    @abstractmethod
+    def make_user_message(self, text: str) -> Item:
+        """Return a message in the user's role; the session state is one too."""
 
-    @property
-    def wire(self) -> Wire: ...
+    @abstractmethod
+    def replace_output(self, item: Item, text: str) -> Item | None:
+        """Return an output item with its payload replaced by `text`, all else untouched but a client's cache markers, which go.
 
-    @property
-    def api(self) -> Api: ...
+        None where the item is not an output, or of a form whose payload the provider insists on.
+        """
 
-    @property
-    def calls(self) -> ModelCalls: ...
+    @abstractmethod
+    def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
+        """Return what closes those of the item's calls whose ids are in `calls`: outputs that say the call was aborted.
 
-    @property
-    def tools(self) -> Tools: ...
+        Calls of the provider's own tools are not the client's to close; they, and ids the item does not open, yield nothing.
+        """
 
-    @property
-    def opens_with_user(self) -> bool:
-        """Whether the provider refuses a history whose first message is not in the user's role."""
-        ...
+    @abstractmethod
+    def remove_sealed(self, item: Item) -> Item | None:
+        """Return an item without what only the account it was issued to may hand back: encrypted reasoning, signed thinking.
 
-    @property
-    def takes_instructions_anywhere(self) -> bool:
-        """Whether instructions within a history may stand before a message in the user's role."""
-        ...
+        The very same item where it holds nothing of the kind; None where nothing would be left of it.
+        """
 
-    @property
-    def sealed_marks(self) -> Collection[bytes]:
-        """Every item with sealed content holds one of these byte strings; an item without them need not be read for it."""
-        ...
+    @abstractmethod
+    def blank_item(self, item: Item, text: str) -> Item | None:
+        """Return what goes out in place of an item whose words must not: of the same role, with the same calls and answers to
+        them, saying nothing but `text`. Deterministic; None where nothing of that form can be without its words.
+        """
+
+    def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
+        """Return an item that calls for these outputs, by call id, and says nothing else; None where their form allows none."""
+        return self.api.make_calls([ToolCall(id=call_id, name=ERASED_NAME, arguments="{}") for call_id, _ in outputs])[0]
+
+    def arrange(self, items: Sequence[Item]) -> list[Item]:
+        """Return `items` in a form the provider accepts where its roles must alternate; untouched where they need not.
+
+        Deterministic, and stable under appending: the arrangement of a prefix is a prefix, but for its last item.
+        """
+        return list(items)
+
+    def read_history(self, history: bytes) -> list[Item] | None:
+        """Return the items of a request's history field; None where they cannot be read."""
+        return read_items(history)
 
     def parse(self, value: object) -> Item:
         """Return the item for a decoded JSON value, in threadkeep's one fixed serialisation.
@@ -155,79 +179,40 @@ class Dialect(Protocol):
         Raises:
             InvalidItem: It is not a JSON object, or holds what JSON cannot say.
         """
-        ...
+        return make_item(value, dialect=self.name)
 
     def view(self, item: Item) -> View:
         """Return what is known about an item. An unknown form is `OPAQUE`, never an error."""
-        ...
+        return self.read_view(read_object(item.raw) or {})
 
     def canonical(self, item: Item) -> bytes:
         """Return the form that two spellings of the same item share; for hashing only."""
-        ...
+        return encode_canonical(item.raw, self.normalise)
 
     def split(self, body: bytes) -> Request | None:
         """Take a request apart, or return None where its history is not in it or cannot be read."""
-        ...
+        fields = split_object(body)
+        if fields is None or any(fields.get(name, b"null") != b"null" for name in self.held_elsewhere):
+            return None
+        items = self.read_history(fields[self.history_field]) if self.history_field in fields else None
+        if items is None:
+            return None
+        head = 0
+        while head < len(items) and self.view(items[head]).role is Role.SYSTEM:
+            head += 1
+        return Request(fields=fields, head=tuple(items[:head]), items=tuple(items[head:]))
 
     def join(self, request: Request, items: Sequence[Item]) -> bytes:
         """Return `request` as a body whose history is its head followed by `items`."""
-        ...
-
-    def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
-        """Return a request without a history: what stands beside it, in the fields this language has for it."""
-        ...
-
-    def recognises(self, item: Item) -> bool:
-        """Whether an item of unknown origin can only be of this dialect."""
-        ...
-
-    def make_user_message(self, text: str) -> Item:
-        """Return a message in the user's role; the session state is one too."""
-        ...
-
-    def replace_output(self, item: Item, text: str) -> Item | None:
-        """Return an output item with its payload replaced by `text`, all else untouched but a client's cache markers, which go.
-
-        None where the item is not an output, or of a form whose payload the provider insists on.
-        """
-        ...
-
-    def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
-        """Return what closes those of the item's calls whose ids are in `calls`: outputs that say the call was aborted.
-
-        Calls of the provider's own tools are not the client's to close; they, and ids the item does not open, yield nothing.
-        """
-        ...
-
-    def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
-        """Return an item that calls for these outputs, by call id, and says nothing else; None where their form allows none."""
-        ...
-
-    def remove_sealed(self, item: Item) -> Item | None:
-        """Return an item without what only the account it was issued to may hand back: encrypted reasoning, signed thinking.
-
-        The very same item where it holds nothing of the kind; None where nothing would be left of it.
-        """
-        ...
-
-    def blank_item(self, item: Item, text: str) -> Item | None:
-        """Return what goes out in place of an item whose words must not: of the same role, with the same calls and answers to
-        them, saying nothing but `text`. Deterministic; None where nothing of that form can be without its words.
-        """
-        ...
+        return join_object({**request.fields, self.history_field: join_list(item.raw for item in (*request.head, *items))})
 
     def keep_host_parts(self, item: Item) -> Item | None:
         """Return a user message without the parts that hold a person's words; None where nothing is left."""
-        ...
+        fields, field = split_object(item.raw) or {}, self.parts_field
+        parts = split_list(fields.get(field, b"null")) or []
+        kept = [part for part in parts if not self.view(Item(join_object({**fields, field: join_list([part])}))).by_person]
+        return Item(join_object({**fields, field: join_list(kept)})) if kept else None
 
-    def arrange(self, items: Sequence[Item]) -> list[Item]:
-        """Return `items` in a form the provider accepts where its roles must alternate; untouched where they need not.
-
-        Deterministic, and stable under appending: the arrangement of a prefix is a prefix, but for its last item.
-        """
-        ...
-
-
-def has_sealed(item: Item, dialect: Dialect) -> bool:
-    """Whether an item holds what only the account it was issued to may send back."""
-    return any(mark in item.raw for mark in dialect.sealed_marks) and dialect.remove_sealed(item) is not item
+    def has_sealed(self, item: Item) -> bool:
+        """Whether an item holds what only the account it was issued to may send back."""
+        return any(mark in item.raw for mark in self.sealed_marks) and self.remove_sealed(item) is not item

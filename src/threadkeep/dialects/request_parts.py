@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
-from threadkeep.dialects.values import Request, Target
+from threadkeep.dialects.raw_json import split_list
+from threadkeep.dialects.values import Request
 from threadkeep.errors import InvalidItem
-from threadkeep.items import Item, View, is_json
+from threadkeep.items import Item, is_json
 
 
 def make_item(value: object, *, dialect: str) -> Item:
@@ -41,43 +40,3 @@ def compose_request(fields: Mapping[str, object], *, head: Sequence[Item] = ()) 
     """Return a request without a history; a field that says nothing is left out."""
     said = {name: msgspec.json.encode(value) for name, value in fields.items() if value}
     return Request(fields=said, head=tuple(head), items=())
-
-
-def split_request(fields: Mapping[str, bytes], items: Sequence[Item], *, is_head: Callable[[Item], bool]) -> Request:
-    """Return the request whose head is the leading run of items that are the client's to write anew."""
-    head = 0
-    while head < len(items) and is_head(items[head]):
-        head += 1
-    return Request(fields=fields, head=tuple(items[:head]), items=tuple(items[head:]))
-
-
-def join_request(request: Request, items: Sequence[Item], *, field: str) -> bytes:
-    """Return the body whose `field` holds the request's head followed by `items`."""
-    return join_object({**request.fields, field: join_list(item.raw for item in (*request.head, *items))})
-
-
-def copy_fields(request: Request, client: Request, *, names: Sequence[str]) -> Request:
-    """Return a request with the named fields of the client's request; fields of its own stay."""
-    return replace(request, fields={**{name: client.fields[name] for name in names if name in client.fields}, **request.fields})
-
-
-def drop_personal_parts(item: Item, *, view: Callable[[Item], View], field: str = "content") -> Item | None:
-    """Return a message without the content parts that hold a person's words; None where nothing is left."""
-    fields = split_object(item.raw) or {}
-    parts = split_list(fields.get(field, b"null")) or []
-    kept = [part for part in parts if not view(Item(join_object({**fields, field: join_list([part])}))).by_person]
-    return Item(join_object({**fields, field: join_list(kept)})) if kept else None
-
-
-def forbid_tool_choice(request: Request) -> Request:
-    """Return a request whose tools may not be called; the same request where it offers none."""
-    if request.fields.get("tools", b"[]").strip() in (b"[]", b"null"):
-        return request
-    return replace(request, fields={**request.fields, "tool_choice": b'"none"'})
-
-
-def read_body_target(fields: Mapping[str, bytes], *, path: str, query: str) -> Target:
-    """Return the target of a request whose body says it all."""
-    model = read_value(fields.get("model", b"null"))
-    streams = fields.get("stream", b"false") == b"true"
-    return Target(model=model if isinstance(model, str) else "", form="events" if streams else "whole")

@@ -19,7 +19,7 @@ from threadkeep.llm.failures import ErrorDetails, parse_error, read_failure
 
 def read_speech(items: Iterable[Item], *, dialect: Dialect) -> Speech:
     """Return what the model said in `items`, without reasoning and calls."""
-    spoken = [speech for item in items if (speech := dialect.calls.read_speech(item)).text]
+    spoken = [speech for item in items if (speech := dialect.wire.read_speech(item)).text]
     return Speech(text="\n".join(one.text for one in spoken), is_refusal=any(one.is_refusal for one in spoken))
 
 
@@ -49,7 +49,7 @@ class DeltaReader:
     def feed(self, chunk: bytes) -> list[Delta]:
         """Return the pieces in the events that end in `chunk`."""
         found = [fields for data in self._events.feed(chunk) if (fields := read_fields(data)) is not None]
-        deltas = (delta for event in found if (delta := self._dialect.calls.read_delta(event)) is not None)
+        deltas = (delta for event in found if (delta := self._dialect.wire.read_delta(event)) is not None)
         return [piece for delta in deltas for piece in self._split_thoughts(delta)]
 
     def _split_thoughts(self, delta: Delta) -> Iterator[Delta]:
@@ -111,7 +111,7 @@ class AnswerReader:
             if (event := read_fields(data)) is not None:
                 self._outcome = _update_outcome(event, self._outcome, dialect=self._dialect)
                 # The dialect's reader has the same items, but only all at once: asking it after each event would be quadratic.
-                if (item := self._dialect.calls.read_finished_item(event)) is not None:
+                if (item := self._dialect.wire.read_finished_item(event)) is not None:
                     self._new.append(item)
         is_over = self._reader.feed(chunk)
         if is_over:
@@ -174,7 +174,7 @@ def _update_outcome(event: Fields, before: Outcome, *, dialect: Dialect) -> Outc
     response = event.object("response") or event
     return replace(
         before,
-        reason=dialect.calls.read_stop_reason(event) or before.reason,
+        reason=dialect.wire.read_stop_reason(event) or before.reason,
         error=_find_error(event, response) or before.error,
         cost_usd=_read_cost(response) if before.cost_usd is None else before.cost_usd,
     )

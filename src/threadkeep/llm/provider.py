@@ -219,7 +219,7 @@ class ProviderModel:
 
     def bound(self, request: Request, *, answer_tokens: int) -> Request:
         """See `threadkeep.llm.base.BoundableModel`."""
-        limited = self._language.calls.limit_answer(request, tokens=answer_tokens)
+        limited = self._language.api.limit_answer(request, tokens=answer_tokens)
         added = limited.fields.keys() - request.fields.keys()
         fields = {self._renamed.get(name, name) if name in added else name: raw for name, raw in limited.fields.items()}
         return replace(limited, fields=fields)
@@ -279,7 +279,7 @@ class ProviderModel:
 
     def _render_body(self, request: Request) -> bytes:
         """Return the body of the request: addressed to this model, and streamed; everything else unchanged."""
-        addressed = self._language.calls.address_request(request, model=self._model)
+        addressed = self._language.api.address_request(request, model=self._model)
         return self._language.join(addressed, request.items)
 
     async def _fetch(

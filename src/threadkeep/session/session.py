@@ -84,7 +84,7 @@ class ReplyRecorder:
         """
         try:
             # If a reply is a single message, there is nothing to record before its end.
-            is_one_message = not self._dialect.calls.streams_items and isinstance(self._model, StreamingModel)
+            is_one_message = not self._dialect.wire.streams_items and isinstance(self._model, StreamingModel)
             if isinstance(self._model, StreamsItems) and not is_one_message:
                 return await self._record_stream(self._model, request)
             return await self._record_reply(await self._request_reply(request))
@@ -335,7 +335,7 @@ class Session:
         dialect = self.thread.dialect
         beside = self.head.request(dialect, cache_key=window.cache_key)
         items = tuple(dialect.parse(item) for item in window)
-        request = replace(beside, items=dialect.calls.mark_cache_end(items))
+        request = replace(beside, items=dialect.api.mark_cache_end(items))
         return await self._patience.run(
             lambda: recorder.ask(request),
             on_attempt=lambda number: hear(Asked(tokens=window.pressure.tokens, attempt=number)),
@@ -347,7 +347,7 @@ class Session:
         try:
             for finished in asyncio.as_completed(running):
                 returned = await finished
-                item = self.thread.dialect.tools.make_output(returned.call, returned.text, is_error=returned.failed)
+                item = self.thread.dialect.api.make_output(returned.call, returned.text, is_error=returned.failed)
                 await turn.record([decode_json(item.raw)])
                 hear(returned)
         finally:
@@ -368,7 +368,7 @@ class Session:
 
 
 def _define_tool(tool: Tool, dialect: Dialect) -> dict[str, Any]:
-    return dialect.tools.define_tool(name=tool.name, description=tool.description, parameters=tool.schema)
+    return dialect.api.define_tool(name=tool.name, description=tool.description, parameters=tool.schema)
 
 
 def _add_reply(answer: Answer, reply: ModelReply) -> Answer:

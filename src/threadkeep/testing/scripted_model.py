@@ -214,4 +214,4 @@ def _build_answer_items(text: str, *, dialect: Dialect) -> tuple[Item, ...]:
 def _build_call_items(step: Calls, *, dialect: Dialect) -> tuple[Item, ...]:
     """Return the items of an answer that calls a tool, with text before the call."""
     call = ToolCall(id="call_1", name=step.tool, arguments=json.dumps(step.arguments))
-    return tuple(dialect.tools.make_calls([call], text=step.text))
+    return tuple(dialect.api.make_calls([call], text=step.text))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.base import has_sealed
 from threadkeep.llm.base import Model, ModelName, SealingModel
 from threadkeep.store import Span, ThreadStore
 from threadkeep.threads import AskedBody, History, LivePath, Pointer, WindowEntry
@@ -79,7 +78,7 @@ def _find_sealed(history: History, dialect: Dialect) -> dict[int, WindowEntry]:
     return {
         entry.source.ordinal: entry
         for entry in history.entries
-        if entry.source is not None and not entry.sealed and has_sealed(entry.item, dialect)
+        if entry.source is not None and not entry.sealed and dialect.has_sealed(entry.item)
     }
 
 

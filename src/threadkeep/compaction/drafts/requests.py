@@ -145,7 +145,7 @@ def build_warm_request(brief: Brief, summariser: Summariser, own: Request, instr
     # Without this field the provider does not compact the history before it drafts.
     fields = {name: raw for name, raw in own.fields.items() if name != "context_management"}
     items = brief.dialect.arrange([*settled, brief.dialect.make_user_message(instruction)])
-    return brief.dialect.calls.forbid_tools(Request(fields=fields, head=own.head, items=tuple(items)))
+    return brief.dialect.api.forbid_tools(Request(fields=fields, head=own.head, items=tuple(items)))
 
 
 def select_settled(window: Sequence[Position]) -> list[Position]:

@@ -1,63 +1,74 @@
-"""OpenAI's Chat Completions endpoint, and the servers that copy it: this module is the dialect's `Api`."""
+"""OpenAI's Chat Completions endpoint, and the servers that copy it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from threadkeep.dialects.api import BoundThinking, CacheMarkers, Continuation, MessageMerger, PromptCache
-from threadkeep.dialects.chat.hidden_tool import ChatHiddenTool
+from threadkeep.dialects.api import Api
 from threadkeep.dialects.chat.item_views import read_view
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
-from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, read_value, split_list, split_object
-from threadkeep.dialects.request_parts import copy_fields, read_body_target
+from threadkeep.dialects.raw_json import (
+    encode_value,
+    join_list,
+    join_object,
+    make_text_part,
+    read_object,
+    read_value,
+    split_list,
+    split_object,
+)
 from threadkeep.dialects.values import Endpoints, Request
-from threadkeep.items import Item
+from threadkeep.items import Item, ToolCall
 
-endpoints: Final = Endpoints(provider="openai", turn="/chat/completions", id_prefix="chatcmpl-")
-read_target = read_body_target
-head_fields: Final = ("model", "tools")
-thinking: BoundThinking | None = None
-cache_markers: CacheMarkers | None = None
-prompt_cache: PromptCache | None = OpenAIPromptCache(text_kind=b"text")
-merger: MessageMerger | None = None
-continuation: Continuation | None = None
-compaction_headers: Final[Mapping[str, str]] = {}
-make_hidden_tool = ChatHiddenTool
-
-DELIVERY: Final = ("model", "stream", "store", "max_tokens", "max_completion_tokens")
+# Servers have several names for the bound of an answer; all know the first.
+BOUNDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 SEPARATOR: Final = "\n\n"
 
 
-def add_instructions(request: Request, text: str) -> Request:
-    """Add `text` to the last message of the head.
+class ChatApi(Api):
+    """See `threadkeep.dialects.api.Api`."""
 
-    Templates of many models allow one message in the system's role, and only at the very beginning.
-    """
-    longer = _append_text(request.head[-1], text) if request.head else None
-    if longer is not None:
-        return replace(request, head=(*request.head[:-1], longer))
-    own = Item(msgspec.json.encode({"role": "system", "content": text}))
-    return replace(request, head=(*request.head, own))
+    endpoints = Endpoints(provider="openai", turn="/chat/completions", id_prefix="chatcmpl-")
+    head_fields = ("model", "tools")
+    delivery_fields = ("model", "stream", "store", "max_tokens", "max_completion_tokens")
+    prompt_cache = OpenAIPromptCache(text_kind=b"text")
 
+    def add_instructions(self, request: Request, text: str) -> Request:
+        # Templates of many models allow one message in the system's role, and only at the very beginning.
+        longer = _append_text(request.head[-1], text) if request.head else None
+        if longer is not None:
+            return replace(request, head=(*request.head[:-1], longer))
+        own = Item(msgspec.json.encode({"role": "system", "content": text}))
+        return replace(request, head=(*request.head, own))
 
-def find_instructions(request: Request) -> str:
-    return next((text for item in request.head if (text := read_view(read_object(item.raw) or {}).text)), "")
+    def find_instructions(self, request: Request) -> str:
+        return next((text for item in request.head if (text := read_view(read_object(item.raw) or {}).text)), "")
 
+    def address_request(self, request: Request, *, model: str) -> Request:
+        # Without the option a streamed answer carries no counts.
+        fields = {"stream_options": b'{"include_usage":true}', **request.fields}
+        return super().address_request(replace(request, fields=fields), model=model)
 
-def is_side_request(request: Request, *, path: str) -> bool:
-    return False
+    def limit_answer(self, request: Request, *, tokens: int) -> Request:
+        if any(name in request.fields for name in BOUNDS):
+            return request
+        return replace(request, fields={**request.fields, BOUNDS[0]: str(tokens).encode()})
 
+    def define_tool(self, *, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"type": "function", "function": {"name": name, "description": description, "parameters": dict(parameters)}}
 
-def copy_delivery(request: Request, client: Request) -> Request:
-    return copy_fields(request, client, names=DELIVERY)
+    def make_calls(self, calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:
+        listed = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls
+        ]
+        return [Item(encode_value({"role": "assistant", "content": text or None, "tool_calls": listed}))]
 
-
-def headers_for(items: Sequence[Item]) -> Mapping[str, str]:
-    return {}
+    def make_output(self, call: ToolCall, text: str, *, is_error: bool = False) -> Item:
+        return Item(encode_value({"role": "tool", "tool_call_id": call.id, "content": text}))
 
 
 def _append_text(item: Item, text: str) -> Item | None:

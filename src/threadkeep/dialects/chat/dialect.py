@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import Api
-from threadkeep.dialects.base import ModelCalls, Tools, Wire
-from threadkeep.dialects.chat import api, model_calls, replies, tools
-from threadkeep.dialects.chat.item_views import INSTRUCTIONS, OUTPUTS, read_role, read_view
+from threadkeep.dialects.base import Dialect, Wire
+from threadkeep.dialects.chat import replies
+from threadkeep.dialects.chat.api import ChatApi
+from threadkeep.dialects.chat.item_views import OUTPUTS, read_role, read_view
 from threadkeep.dialects.content_parts import find_part_types, is_thought
 from threadkeep.dialects.raw_json import (
     Json,
-    encode_canonical,
     join_list,
     join_object,
     make_text_part,
@@ -27,55 +26,33 @@ from threadkeep.dialects.raw_json import (
 )
 from threadkeep.dialects.request_parts import (
     compose_request,
-    drop_personal_parts,
-    join_request,
-    make_item,
-    read_items,
-    split_request,
 )
-from threadkeep.dialects.values import ABORTED, ERASED_NAME, SEPARATOR, Request
-from threadkeep.items import Item, ToolCall, View
+from threadkeep.dialects.values import ABORTED, SEPARATOR, Request
+from threadkeep.items import Item, View
 
 # What no other dialect has.
 OWN_FIELDS: Final = frozenset({"tool_calls", "tool_call_id"})
 OWN_ROLES: Final = ("tool", "function", "system")
 
 
-class ChatDialect:
+class ChatDialect(Dialect):
     """The Chat Completions wire language; see `threadkeep.dialects.base.Dialect` for the contract."""
 
     name = "chat"
     history_field = "messages"
-    wire: Wire = replies
-    api: Api = api
-    calls: ModelCalls = model_calls
-    tools: Tools = tools
-    opens_with_user = False
-    takes_instructions_anywhere = False
+    wire: ClassVar[Wire] = replies
+    api = ChatApi()
     sealed_marks = (b"thinking", b"reasoning")
+
+    def read_view(self, fields: Json) -> View:
+        return read_view(fields)
+
+    def normalise(self, fields: Json) -> Json:
+        return normalise_message(fields)
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
         told = ({"role": "system", "content": system},) if system else ()
         return compose_request({"tools": list(tools), "prompt_cache_key": cache_key}, head=[self.parse(item) for item in told])
-
-    def parse(self, value: object) -> Item:
-        return make_item(value, dialect=self.name)
-
-    def view(self, item: Item) -> View:
-        return read_view(read_object(item.raw) or {})
-
-    def canonical(self, item: Item) -> bytes:
-        return encode_canonical(item.raw, normalise_message)
-
-    def split(self, body: bytes) -> Request | None:
-        fields = split_object(body)
-        items = read_items(fields.get("messages", b"null")) if fields else None
-        if fields is None or items is None:
-            return None
-        return split_request(fields, items, is_head=lambda item: read_role(item) in INSTRUCTIONS)
-
-    def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return join_request(request, items, field=self.history_field)
 
     def recognises(self, item: Item) -> bool:
         fields = read_object(item.raw) or {}
@@ -94,17 +71,11 @@ class ChatDialect:
         unanswered = [call_id for call_id in self.view(item).opens if call_id in calls]
         return [self.parse({"role": "tool", "tool_call_id": call_id, "content": ABORTED}) for call_id in unanswered]
 
-    def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
-        return tools.make_calls([ToolCall(id=call_id, name=ERASED_NAME, arguments="{}") for call_id, _ in outputs])[0]
-
     def remove_sealed(self, item: Item) -> Item | None:
         return remove_sealed(item)
 
     def blank_item(self, item: Item, text: str) -> Item | None:
         return self.parse(blank_fields(read_object(item.raw) or {}, text))
-
-    def keep_host_parts(self, item: Item) -> Item | None:
-        return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return merge_user_messages(items)

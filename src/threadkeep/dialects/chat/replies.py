@@ -12,10 +12,11 @@ from typing import Final
 from msgspec import Raw
 from msgspec.json import encode
 
-from threadkeep.dialects.chat.model_calls import find_first_choice
-from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item
+from threadkeep.dialects.chat import answer_filter
+from threadkeep.dialects.content_parts import read_speech_parts
+from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item, read_object
 from threadkeep.dialects.sse import EventReader
-from threadkeep.dialects.values import Answer, Outcome, Reply
+from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
 # An answer that never ends must not eat the machine; beyond this nothing of it is kept.
@@ -310,3 +311,34 @@ def _envelope(answer: Answer, *, kind: str) -> Json:
 
 
 make_reader = ReplyAssembler
+make_filter = answer_filter.ChatAnswerFilter
+merge_answers = answer_filter.merge_answers
+
+streams_items: Final = False
+# Where servers put what the model says and thinks; the first that is there counts.
+WORDS: Final = (("content", False), ("refusal", False), ("reasoning_content", True), ("reasoning", True))
+
+
+def read_delta(event: Fields) -> Delta | None:
+    choice = find_first_choice(event)
+    delta = choice.inner("delta") if choice is not None else Fields({})
+    return next((Delta(text=text, is_thought=thought) for name, thought in WORDS if (text := delta.text(name))), None)
+
+
+def read_finished_item(event: Fields) -> Item | None:
+    return None
+
+
+def read_stop_reason(event: Fields) -> str | None:
+    choice = find_first_choice(event)
+    return choice.text("finish_reason") if choice is not None else None
+
+
+def read_speech(item: Item) -> Speech:
+    return read_speech_parts(read_object(item.raw) or {})
+
+
+def find_first_choice(answer: Fields) -> Fields | None:
+    """Return the choice that counts: the one at index 0, or without an index."""
+    choices = (read_fields(choice) for choice in answer.elements("choices") or [])
+    return next((choice for choice in choices if choice is not None and not choice.count("index")), None)

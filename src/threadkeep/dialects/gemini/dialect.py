@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import Api
-from threadkeep.dialects.base import ModelCalls, Tools, Wire
-from threadkeep.dialects.gemini import api, model_calls, replies, tools
+from threadkeep.dialects.base import Dialect, Wire
+from threadkeep.dialects.gemini import replies
+from threadkeep.dialects.gemini.api import GeminiApi, make_response, merge_declarations, read_call
 from threadkeep.dialects.gemini.parts import (
     CAMEL,
     ROLES,
@@ -25,7 +25,6 @@ from threadkeep.dialects.gemini.parts import (
 )
 from threadkeep.dialects.raw_json import (
     Json,
-    encode_canonical,
     encode_value,
     join_list,
     join_object,
@@ -36,23 +35,16 @@ from threadkeep.dialects.raw_json import (
 )
 from threadkeep.dialects.request_parts import (
     compose_request,
-    drop_personal_parts,
-    join_request,
-    make_item,
-    read_items,
-    split_request,
 )
 from threadkeep.dialects.values import ABORTED, Request
 from threadkeep.items import Item, ItemKind, Role, View
 
-# With this field the provider holds a part of the history.
-HELD_ELSEWHERE: Final = ("cachedContent", "cached_content")
 # Base64 comes in two alphabets, with and without padding.
 BINARY: Final = frozenset({SIGNATURE, "data"})
 _alphabet: Final = str.maketrans("-_", "+/")
 
 
-class GeminiDialect:
+class GeminiDialect(Dialect):
     """The language of `generateContent`; see `threadkeep.dialects.base.Dialect` for the contract.
 
     An item is one content. The system instruction and the tools are fields of the request and never touched.
@@ -60,38 +52,23 @@ class GeminiDialect:
 
     name = "gemini"
     history_field = "contents"
-    wire: Wire = replies
-    api: Api = api
-    calls: ModelCalls = model_calls
-    tools: Tools = tools
+    wire: ClassVar[Wire] = replies
+    api = GeminiApi()
+    parts_field = "parts"
+    held_elsewhere = ("cachedContent", "cached_content")
     opens_with_user = True
-    takes_instructions_anywhere = False
     sealed_marks = (b"thoughtSignature", b"thought_signature")
 
+    def read_view(self, fields: Json) -> View:
+        return read_view(fields)
+
+    def normalise(self, fields: Json) -> Json:
+        return _normalise(fields)
+
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
+        merged = [msgspec.Raw(tool) for tool in merge_declarations([encode_value(tool) for tool in tools])]
         instruction = {"parts": [{"text": system}]} if system else None
-        return compose_request({"systemInstruction": instruction, "tools": join_tools(tools)})
-
-    def parse(self, value: object) -> Item:
-        return make_item(value, dialect=self.name)
-
-    def view(self, item: Item) -> View:
-        return read_view(read_object(item.raw) or {})
-
-    def canonical(self, item: Item) -> bytes:
-        return encode_canonical(item.raw, _canonical_content)
-
-    def split(self, body: bytes) -> Request | None:
-        fields = split_object(body)
-        if fields is None or any(fields.get(name, b"null") != b"null" for name in HELD_ELSEWHERE):
-            return None
-        items = read_items(fields.get(self.history_field, b"null"))
-        if items is None:
-            return None
-        return split_request(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
-
-    def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return join_request(request, items, field=self.history_field)
+        return compose_request({"systemInstruction": instruction, "tools": merged})
 
     def recognises(self, item: Item) -> bool:
         content = read_object(item.raw) or {}
@@ -107,16 +84,16 @@ class GeminiDialect:
 
     def abort_calls(self, item: Item, calls: Collection[str]) -> list[Item]:
         opened = number_pairs(list_parts(read_object(item.raw) or {}) or [], "functionCall")
-        made = [tools.read_call(value) for pair, value in opened if pair in calls]
-        responses = [tools.make_response(call, ABORTED, field="error") for call in made]
+        made = [read_call(value) for pair, value in opened if pair in calls]
+        responses = [make_response(call, ABORTED, field="error") for call in made]
         return [self.parse({"role": "user", "parts": responses})] if responses else []
 
     def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
         wanted = {pair for pair, _ in outputs}
         parts = [part for _, item in outputs for part in list_parts(read_object(item.raw) or {}) or []]
         answered = {pair: value for pair, value in number_pairs(parts, "functionResponse") if pair in wanted}
-        made = [tools.read_call(value) for value in answered.values()]
-        return tools.make_calls(made)[0] if made else None
+        made = [read_call(value) for value in answered.values()]
+        return self.api.make_calls(made)[0] if made else None
 
     def remove_sealed(self, item: Item) -> Item | None:
         content = split_object(item.raw) or {}
@@ -131,9 +108,6 @@ class GeminiDialect:
         kept = [blank for part in list_parts(content) or [] if (blank := _blank_part(part, text)) is not None]
         return self.parse({"role": read_role(content), "parts": kept or [{"text": text}]})
 
-    def keep_host_parts(self, item: Item) -> Item | None:
-        return drop_personal_parts(item, view=self.view, field="parts")
-
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         """Make neighbours of one role one content: the API wants the roles to alternate, and all responses of a turn together."""
         arranged: list[Item] = []
@@ -146,14 +120,7 @@ class GeminiDialect:
 GEMINI: Final = GeminiDialect()
 
 
-def join_tools(tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return tools with all function declarations in one of them: older models take no second."""
-    declared = [each for tool in tools for each in tool.get("functionDeclarations", ())]
-    others = [tool for tool in tools if "functionDeclarations" not in tool]
-    return [{"functionDeclarations": declared}, *others] if declared else others
-
-
-def _canonical_content(content: Json) -> Json:
+def _normalise(content: Json) -> Json:
     """Return a content in one spelling: camel case, its role named, base64 in one alphabet."""
     kept = {name: value for name, value in content.items() if name != "parts"}
     parts = content.get("parts")

@@ -11,7 +11,8 @@ from typing import Final
 
 from msgspec.json import encode
 
-from threadkeep.dialects.gemini.model_calls import find_first_candidate
+from threadkeep.dialects.gemini import answer_filter
+from threadkeep.dialects.gemini.parts import is_thought, list_parts
 from threadkeep.dialects.raw_json import (
     ABSENT,
     Fields,
@@ -23,7 +24,7 @@ from threadkeep.dialects.raw_json import (
     split_list,
 )
 from threadkeep.dialects.sse import EventReader
-from threadkeep.dialects.values import Answer, Outcome, Reply
+from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
 # Beyond this no content is put together: no model writes so much, and half a content would be a false one.
@@ -117,6 +118,8 @@ class ReplyAssembler:
 
 
 make_reader = ReplyAssembler
+make_filter = answer_filter.GeminiAnswerFilter
+merge_answers = answer_filter.merge_answers
 
 
 def read_reply(body: bytes) -> Reply:
@@ -190,3 +193,39 @@ def render_error(status: int, code: str, message: str) -> bytes:
     name = STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": code, "domain": "threadkeep"}]
     return encode({"error": {"code": status, "message": message, "status": name, "details": details}})
+
+
+streams_items: Final = False
+REFUSALS: Final = frozenset({"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "IMAGE_SAFETY"})
+
+
+def read_delta(event: Fields) -> Delta | None:
+    candidate = find_first_candidate(event)
+    content = read_object(candidate.span("content")) if candidate is not None else None
+    parts = [part for part in list_parts(content or {}) or [] if isinstance(part.get("text"), str) and part["text"]]
+    if not parts:
+        return None
+    thoughts = is_thought(parts[0])
+    return Delta(text="".join(part["text"] for part in parts if is_thought(part) is thoughts), is_thought=thoughts)
+
+
+def read_finished_item(event: Fields) -> Item | None:
+    return None
+
+
+def read_stop_reason(event: Fields) -> str | None:
+    candidate = find_first_candidate(event)
+    reason = candidate.text("finishReason") if candidate is not None else event.inner("promptFeedback").text("blockReason")
+    return "refusal" if reason in REFUSALS else reason
+
+
+def read_speech(item: Item) -> Speech:
+    parts = list_parts(read_object(item.raw) or {}) or []
+    texts = (part.get("text") for part in parts if not is_thought(part))
+    return Speech(text="".join(text for text in texts if isinstance(text, str)))
+
+
+def find_first_candidate(answer: Fields) -> Fields | None:
+    """Return the candidate that counts: the one at index 0, or without an index."""
+    candidates = (read_fields(candidate) for candidate in answer.elements("candidates") or [])
+    return next((each for each in candidates if each is not None and not each.count("index")), None)

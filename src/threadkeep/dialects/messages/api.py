@@ -1,75 +1,98 @@
-"""Anthropic's API: this module is the dialect's `Api`."""
+"""Anthropic's API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import BoundThinking, CacheMarkers, Continuation, MessageMerger, PromptCache
+from threadkeep.dialects.api import Api, BoundThinking, CacheMarkers
 from threadkeep.dialects.messages import markers
 from threadkeep.dialects.messages import thinking_blocks as bound_thinking
-from threadkeep.dialects.messages.betas import BETA_HEADER, COMPACTION_BETA
-from threadkeep.dialects.messages.hidden_tool import MessagesHiddenTool
-from threadkeep.dialects.raw_json import join_list, make_text_part, read_value, split_list
-from threadkeep.dialects.request_parts import copy_fields, read_body_target
+from threadkeep.dialects.messages.blocks import list_blocks
+from threadkeep.dialects.messages.thinking_blocks import BETA_HEADER
+from threadkeep.dialects.raw_json import encode_value, join_list, make_text_part, read_value, split_list
 from threadkeep.dialects.values import Endpoints, Request
-from threadkeep.items import Item
+from threadkeep.items import Item, ToolCall
 
-endpoints: Final = Endpoints(
-    provider="anthropic",
-    turn="/messages",
-    others=("/messages/count_tokens",),
-    models="/models/{model}",
-    is_mount_added=True,
-    key_header="x-api-key",
-)
-read_target = read_body_target
-head_fields: Final = ("model", "system", "tools")
-thinking: BoundThinking | None = bound_thinking
-cache_markers: CacheMarkers | None = markers
-prompt_cache: PromptCache | None = None
-merger: MessageMerger | None = None
-continuation: Continuation | None = None
-compaction_headers: Final[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
-make_hidden_tool = MessagesHiddenTool
-
-DELIVERY: Final = ("model", "stream", "max_tokens")
-# The API answers no request without a bound.
+# The API answers no request without a bound. Every current model can write this much, and no state needs more.
 MAX_TOKENS: Final = b"8192"
 SEPARATOR: Final = "\n\n"
+# The provider compacts a history when asked, and reads the block that it put in place of one.
+COMPACTION_BETA: Final = "compact-2026-09-04"
 
 
-def add_instructions(request: Request, text: str) -> Request:
-    """Add a block to `system`; the client's own cache markers stay where they are."""
-    system = request.fields.get("system", b"null")
-    own = read_value(system)
-    if isinstance(own, str):
-        longer = msgspec.json.encode(f"{own}{SEPARATOR}{text}")
-    else:
-        longer = join_list([*(split_list(system) or ()), make_text_part(msgspec.json.encode(text))])
-    return replace(request, fields={**request.fields, "system": longer})
+class MessagesApi(Api):
+    """See `threadkeep.dialects.api.Api`."""
+
+    endpoints = Endpoints(
+        provider="anthropic",
+        turn="/messages",
+        others=("/messages/count_tokens",),
+        models="/models/{model}",
+        is_mount_added=True,
+        key_header="x-api-key",
+    )
+    head_fields = ("model", "system", "tools")
+    delivery_fields = ("model", "stream", "max_tokens")
+    compaction_headers: ClassVar[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
+    thinking: ClassVar[BoundThinking | None] = bound_thinking
+    cache_markers: ClassVar[CacheMarkers | None] = markers
+
+    def add_instructions(self, request: Request, text: str) -> Request:
+        # A block more in `system`: the client's own cache markers stay where they are.
+        system = request.fields.get("system", b"null")
+        own = read_value(system)
+        if isinstance(own, str):
+            longer = msgspec.json.encode(f"{own}{SEPARATOR}{text}")
+        else:
+            longer = join_list([*(split_list(system) or ()), make_text_part(msgspec.json.encode(text))])
+        return replace(request, fields={**request.fields, "system": longer})
+
+    def find_instructions(self, request: Request) -> str:
+        blocks = list_blocks(read_value(request.fields.get("system", b"null"))) or []
+        return next((text for block in blocks if isinstance(text := block.get("text"), str)), "")
+
+    def is_side_request(self, request: Request, *, path: str) -> bool:
+        return path in self.endpoints.others
+
+    def copy_delivery(self, request: Request, client: Request) -> Request:
+        return _bound_answer(super().copy_delivery(request, client))
+
+    def address_request(self, request: Request, *, model: str) -> Request:
+        return super().address_request(_bound_answer(request), model=model)
+
+    def limit_answer(self, request: Request, *, tokens: int) -> Request:
+        return replace(request, fields={"max_tokens": str(tokens).encode(), **request.fields})
+
+    def forbid_tools(self, request: Request) -> Request:
+        # Another `tool_choice` would cost the prompt cache; the instruction alone forbids tools.
+        return request
+
+    def mark_cache_end(self, items: Sequence[Item]) -> tuple[Item, ...]:
+        return (*items[:-1], markers.set_marker(items[-1])) if items else ()
+
+    def headers_for(self, items: Sequence[Item]) -> Mapping[str, str]:
+        # Without the beta the provider refuses the block that it put itself in place of a history.
+        return self.compaction_headers if any(b'"compaction"' in item.raw for item in items) else {}
+
+    def define_tool(self, *, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"name": name, "description": description, "input_schema": dict(parameters)}
+
+    def make_calls(self, calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:
+        words = [{"type": "text", "text": text}] if text else []
+        uses = [
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": read_value(call.arguments.encode()) or {}}
+            for call in calls
+        ]
+        return [Item(encode_value({"role": "assistant", "content": [*words, *uses]}))]
+
+    def make_output(self, call: ToolCall, text: str, *, is_error: bool = False) -> Item:
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.id, "content": text}
+        return Item(encode_value({"role": "user", "content": [{**result, "is_error": True} if is_error else result]}))
 
 
-def find_instructions(request: Request) -> str:
-    system = read_value(request.fields.get("system", b"null"))
-    if isinstance(system, str):
-        return system
-    texts = (block.get("text") for block in system if isinstance(block, dict)) if isinstance(system, list) else ()
-    return next((text for text in texts if isinstance(text, str)), "")
-
-
-def is_side_request(request: Request, *, path: str) -> bool:
-    return path in endpoints.others
-
-
-def copy_delivery(request: Request, client: Request) -> Request:
-    copied = copy_fields(request, client, names=DELIVERY)
-    return replace(copied, fields={"max_tokens": MAX_TOKENS, **copied.fields})
-
-
-def headers_for(items: Sequence[Item]) -> Mapping[str, str]:
-    """Name the beta without which the provider refuses the block that it put itself in place of a history."""
-    return compaction_headers if any(b'"compaction"' in item.raw for item in items) else {}
+def _bound_answer(request: Request) -> Request:
+    return replace(request, fields={"max_tokens": MAX_TOKENS, **request.fields})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import Api
-from threadkeep.dialects.base import ModelCalls, Tools, Wire
-from threadkeep.dialects.messages import api, model_calls, replies, tools
+from threadkeep.dialects.base import Dialect, Wire
+from threadkeep.dialects.messages import replies
+from threadkeep.dialects.messages.api import MessagesApi
 from threadkeep.dialects.messages.blocks import list_blocks, read_text_field
 from threadkeep.dialects.messages.item_views import read_view
 from threadkeep.dialects.messages.markers import remove_markers
@@ -18,7 +18,6 @@ from threadkeep.dialects.messages.thinking_blocks import remove_thinking
 from threadkeep.dialects.raw_json import (
     Json,
     decode,
-    encode_canonical,
     join_list,
     join_object,
     make_text_part,
@@ -30,14 +29,9 @@ from threadkeep.dialects.raw_json import (
 )
 from threadkeep.dialects.request_parts import (
     compose_request,
-    drop_personal_parts,
-    join_request,
-    make_item,
-    read_items,
-    split_request,
 )
-from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request
-from threadkeep.items import Item, ItemKind, Role, ToolCall, View
+from threadkeep.dialects.values import ABORTED, UNREADABLE, Request
+from threadkeep.items import Item, ItemKind, View
 
 # What a client may leave around a message without changing what the model sees.
 ADDITIONS: Final = frozenset({"id", "status", "cache_control"})
@@ -51,7 +45,7 @@ ANSWER_ADDITIONS: Final = frozenset(
 OWN_BLOCKS: Final = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "document", "server_tool_use"})
 
 
-class MessagesDialect:
+class MessagesDialect(Dialect):
     """The Messages wire language; see `threadkeep.dialects.base.Dialect` for the contract.
 
     An item is one message. Top-level `system` and `tools` are fields of the request and never touched; the head is a leading run
@@ -60,35 +54,19 @@ class MessagesDialect:
 
     name = "messages"
     history_field = "messages"
-    wire: Wire = replies
-    api: Api = api
-    calls: ModelCalls = model_calls
-    tools: Tools = tools
+    wire: ClassVar[Wire] = replies
+    api = MessagesApi()
     opens_with_user = True
-    takes_instructions_anywhere = False
     sealed_marks = (b"thinking", b"compaction")
+
+    def read_view(self, fields: Json) -> View:
+        return read_view(fields)
+
+    def normalise(self, fields: Json) -> Json:
+        return _normalise(fields)
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
         return compose_request({"system": system, "tools": list(tools)})
-
-    def parse(self, value: object) -> Item:
-        return make_item(value, dialect=self.name)
-
-    def view(self, item: Item) -> View:
-        return read_view(read_object(item.raw) or {})
-
-    def canonical(self, item: Item) -> bytes:
-        return encode_canonical(item.raw, _canonical_fields)
-
-    def split(self, body: bytes) -> Request | None:
-        fields = split_object(body)
-        items = read_items(fields.get("messages", b"null")) if fields else None
-        if fields is None or items is None:
-            return None
-        return split_request(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
-
-    def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return join_request(request, items, field=self.history_field)
 
     def recognises(self, item: Item) -> bool:
         fields = read_object(item.raw) or {}
@@ -122,17 +100,11 @@ class MessagesDialect:
         ]
         return [self.parse({"role": "user", "content": results})] if results else []
 
-    def make_erased_call(self, outputs: Sequence[tuple[str, Item]]) -> Item | None:
-        return tools.make_calls([ToolCall(id=call_id, name=ERASED_NAME, arguments="{}") for call_id, _ in outputs])[0]
-
     def remove_sealed(self, item: Item) -> Item | None:
         return remove_sealed(item)
 
     def blank_item(self, item: Item, text: str) -> Item | None:
         return self.parse(blank_fields(read_object(item.raw) or {}, text))
-
-    def keep_host_parts(self, item: Item) -> Item | None:
-        return drop_personal_parts(item, view=self.view)
 
     def arrange(self, items: Sequence[Item]) -> list[Item]:
         return alternate_roles(items)
@@ -148,7 +120,7 @@ def _with_content(block: bytes, content: bytes) -> bytes:
     return join_object({**fields, "content": content})
 
 
-def _canonical_fields(fields: Json) -> Json:
+def _normalise(fields: Json) -> Json:
     """Return a message without what clients and providers add or leave out at will; anything else as it is."""
     if "role" not in fields:
         return fields

@@ -12,9 +12,11 @@ from typing import Final
 
 from msgspec.json import encode
 
+from threadkeep.dialects.content_parts import read_speech_parts
+from threadkeep.dialects.messages import answer_filter
 from threadkeep.dialects.raw_json import Fields, Json, encode_value, join_list, read_fields, read_object, read_value
 from threadkeep.dialects.sse import EventReader
-from threadkeep.dialects.values import Answer, Outcome, Reply
+from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
 INPUT: Final = "partial_json"
@@ -287,3 +289,26 @@ def _message(answer: Answer, *, content: list[Json], stop_reason: str | None) ->
 
 
 make_reader = ReplyAssembler
+make_filter = answer_filter.MessagesAnswerFilter
+merge_answers = answer_filter.merge_answers
+
+streams_items: Final = False
+WORDS: Final = {"text_delta": ("text", False), "thinking_delta": ("thinking", True)}
+
+
+def read_delta(event: Fields) -> Delta | None:
+    delta = event.inner("delta")
+    name, is_thought = WORDS.get(delta.text("type") or "", ("", False))
+    return Delta(text=text, is_thought=is_thought) if name and (text := delta.text(name)) else None
+
+
+def read_finished_item(event: Fields) -> Item | None:
+    return None
+
+
+def read_stop_reason(event: Fields) -> str | None:
+    return event.inner("delta").text("stop_reason") or event.text("stop_reason")
+
+
+def read_speech(item: Item) -> Speech:
+    return read_speech_parts(read_object(item.raw) or {})

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from threadkeep.dialects.messages.betas import BETA_HEADER, BINDING_BETA, DROP_MISMATCHED
 from threadkeep.dialects.messages.blocks import THINKING
 from threadkeep.dialects.raw_json import join_list, join_object, read_value, split_list, split_object
 from threadkeep.dialects.values import Request
 from threadkeep.items import Item
+
+BETA_HEADER: Final = "anthropic-beta"
+# The provider drops thinking that no longer fits its history, where a request asks for that.
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+DROP_MISMATCHED: Final = b'{"prefix_mismatch_behavior":"drop_block"}'
 
 # A message of nothing but thinking cannot be left empty, which the API refuses, nor left out, which would move its neighbours.
 PLACEHOLDER: Final = b'{"type":"text","text":"(thinking removed)"}'
@@ -41,11 +45,6 @@ def drop_mismatched(request: Request) -> tuple[Request, Mapping[str, str]]:
         return request, {}
     fields = {**request.fields, "thinking": join_object({**thinking, "block_binding": DROP_MISMATCHED})}
     return replace(request, fields=fields), {BETA_HEADER: BINDING_BETA}
-
-
-def has_thinking(item: Item) -> bool:
-    """Whether the message holds a thinking block, redacted or not."""
-    return any(_is_thinking(block) for block in _blocks(item))
 
 
 def remove_thinking(item: Item) -> Item:

@@ -1,62 +1,63 @@
-"""OpenAI's Responses endpoint: this module is the dialect's `Api`."""
+"""OpenAI's Responses endpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import BoundThinking, CacheMarkers, Continuation, MessageMerger, PromptCache
+from threadkeep.dialects.api import Api, Continuation, MessageMerger
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
-from threadkeep.dialects.raw_json import read_object, read_value
-from threadkeep.dialects.request_parts import copy_fields, read_body_target
+from threadkeep.dialects.raw_json import encode_value, read_object, read_value
 from threadkeep.dialects.responses import continuation as resumed
 from threadkeep.dialects.responses import user_messages
-from threadkeep.dialects.responses.hidden_tool import ResponsesHiddenTool
 from threadkeep.dialects.responses.item_views import read_view
 from threadkeep.dialects.values import Endpoints, Request
-from threadkeep.items import Item
+from threadkeep.items import Item, ToolCall
 
-endpoints: Final = Endpoints(provider="openai", turn="/responses", others=("/responses/compact",))
-read_target = read_body_target
-head_fields: Final = ("model", "instructions", "tools")
-thinking: BoundThinking | None = None
-cache_markers: CacheMarkers | None = None
-prompt_cache: PromptCache | None = OpenAIPromptCache(text_kind=b"input_text")
-merger: MessageMerger | None = user_messages
-continuation: Continuation | None = resumed
-compaction_headers: Final[Mapping[str, str]] = {}
-make_hidden_tool = ResponsesHiddenTool
-
-DELIVERY: Final = ("model", "stream", "store", "max_output_tokens")
+BOUND: Final = "max_output_tokens"
 # Codex asks a provider that compacts by itself with an item of this type behind the history.
 COMPACTION_TRIGGER: Final = "compaction_trigger"
 
 
-def add_instructions(request: Request, text: str) -> Request:
-    """Add a developer's message: some providers accept `instructions` from known clients only as those wrote them."""
-    message = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
-    return replace(request, head=(*request.head, Item(msgspec.json.encode(message))))
+class ResponsesApi(Api):
+    """See `threadkeep.dialects.api.Api`."""
 
+    endpoints = Endpoints(provider="openai", turn="/responses", others=("/responses/compact",))
+    head_fields = ("model", "instructions", "tools")
+    delivery_fields = ("model", "stream", "store", BOUND)
+    prompt_cache = OpenAIPromptCache(text_kind=b"input_text")
+    merger: ClassVar[MessageMerger | None] = user_messages
+    continuation: ClassVar[Continuation | None] = resumed
 
-def find_instructions(request: Request) -> str:
-    instructions = read_value(request.fields.get("instructions", b"null"))
-    if isinstance(instructions, str) and instructions:
-        return instructions
-    return next((text for item in request.head if (text := read_view(read_object(item.raw) or {}).text)), "")
+    def add_instructions(self, request: Request, text: str) -> Request:
+        # Some providers accept `instructions` from known clients only as those wrote them.
+        message = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
+        return replace(request, head=(*request.head, Item(msgspec.json.encode(message))))
 
+    def find_instructions(self, request: Request) -> str:
+        instructions = read_value(request.fields.get("instructions", b"null"))
+        if isinstance(instructions, str) and instructions:
+            return instructions
+        return next((text for item in request.head if (text := read_view(read_object(item.raw) or {}).text)), "")
 
-def is_side_request(request: Request, *, path: str) -> bool:
-    return path in endpoints.others or (
-        bool(request.items) and (read_object(request.items[-1].raw) or {}).get("type") == COMPACTION_TRIGGER
-    )
+    def is_side_request(self, request: Request, *, path: str) -> bool:
+        last = read_object(request.items[-1].raw) if request.items else None
+        return path in self.endpoints.others or (last or {}).get("type") == COMPACTION_TRIGGER
 
+    def limit_answer(self, request: Request, *, tokens: int) -> Request:
+        return replace(request, fields={BOUND: str(tokens).encode(), **request.fields})
 
-def copy_delivery(request: Request, client: Request) -> Request:
-    return copy_fields(request, client, names=DELIVERY)
+    def define_tool(self, *, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"type": "function", "name": name, "description": description, "parameters": dict(parameters)}
 
+    def make_calls(self, calls: Sequence[ToolCall], *, text: str = "") -> list[Item]:
+        content = [{"type": "output_text", "text": text, "annotations": []}]
+        said = [{"type": "message", "role": "assistant", "content": content}] if text else []
+        made = ({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments} for call in calls)
+        return [Item(encode_value(value)) for value in (*said, *made)]
 
-def headers_for(items: Sequence[Item]) -> Mapping[str, str]:
-    return {}
+    def make_output(self, call: ToolCall, text: str, *, is_error: bool = False) -> Item:
+        return Item(encode_value({"type": "function_call_output", "call_id": call.id, "output": text}))

@@ -16,10 +16,6 @@ HELD_ELSEWHERE: Final = (PREVIOUS, "conversation")
 NOTHING: Final = b"null"
 
 
-def is_continuation(fields: Mapping[str, bytes]) -> bool:
-    return any(fields.get(name, NOTHING) != NOTHING for name in HELD_ELSEWHERE)
-
-
 def read_previous(body: bytes) -> str | None:
     fields = split_object(body) or {}
     if fields.get("conversation", NOTHING) != NOTHING:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import Api
-from threadkeep.dialects.base import ModelCalls, Tools, Wire
+from threadkeep.dialects.base import Dialect, Wire
 from threadkeep.dialects.content_parts import find_part_types
-from threadkeep.dialects.raw_json import Json, encode_canonical, join_object, read_object, split_object
+from threadkeep.dialects.raw_json import Json, join_object, read_object, split_object
 from threadkeep.dialects.request_parts import (
     compose_request,
-    drop_personal_parts,
-    join_request,
-    make_item,
-    split_request,
 )
-from threadkeep.dialects.responses import api, continuation, model_calls, replies, tools
+from threadkeep.dialects.responses import continuation, replies
+from threadkeep.dialects.responses.api import ResponsesApi
 from threadkeep.dialects.responses.item_views import NAMED_BY_ID, read_kind, read_view
 from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request
-from threadkeep.items import Item, Role, View
+from threadkeep.items import Item, View
 
 TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 VOLATILE: Final = frozenset({"id", "status", "cache_control"})
@@ -51,43 +47,29 @@ ERASED_CALLS: Final[dict[str, Json]] = {
 }
 
 
-class ResponsesDialect:
+class ResponsesDialect(Dialect):
     """The Responses wire language; see `threadkeep.dialects.base.Dialect` for the contract."""
 
     name = "responses"
     history_field = "input"
-    wire: Wire = replies
-    api: Api = api
-    calls: ModelCalls = model_calls
-    tools: Tools = tools
-    opens_with_user = False
+    wire: ClassVar[Wire] = replies
+    api = ResponsesApi()
     takes_instructions_anywhere = True
+    held_elsewhere = continuation.HELD_ELSEWHERE
     sealed_marks = (b"reasoning", b"compaction")
+
+    def read_view(self, fields: Json) -> View:
+        return read_view(fields)
+
+    def normalise(self, fields: Json) -> Json:
+        return _normalise(fields)
 
     def compose(self, *, system: str | None, tools: Sequence[Mapping[str, Any]], cache_key: str | None) -> Request:
         fields: dict[str, object] = {"instructions": system, "tools": list(tools), "prompt_cache_key": cache_key}
         return compose_request(fields)
 
-    def parse(self, value: object) -> Item:
-        return make_item(value, dialect=self.name)
-
-    def view(self, item: Item) -> View:
-        return read_view(read_object(item.raw) or {})
-
-    def canonical(self, item: Item) -> bytes:
-        return encode_canonical(item.raw, _canonical_fields)
-
-    def split(self, body: bytes) -> Request | None:
-        fields = split_object(body)
-        if fields is None or "input" not in fields or continuation.is_continuation(fields):
-            return None
-        items = continuation.read_input(fields["input"])
-        if items is None:
-            return None
-        return split_request(fields, items, is_head=lambda item: self.view(item).role is Role.SYSTEM)
-
-    def join(self, request: Request, items: Sequence[Item]) -> bytes:
-        return join_request(request, items, field=self.history_field)
+    def read_history(self, history: bytes) -> list[Item] | None:
+        return continuation.read_input(history)
 
     def recognises(self, item: Item) -> bool:
         fields = read_object(item.raw) or {}
@@ -122,17 +104,11 @@ class ResponsesDialect:
         made = blank_fields(read_object(item.raw) or {}, text)
         return None if made is None else self.parse(made)
 
-    def keep_host_parts(self, item: Item) -> Item | None:
-        return drop_personal_parts(item, view=self.view)
-
-    def arrange(self, items: Sequence[Item]) -> list[Item]:
-        return list(items)
-
 
 RESPONSES: Final = ResponsesDialect()
 
 
-def _canonical_fields(fields: Json) -> Json:
+def _normalise(fields: Json) -> Json:
     """Return an item without what clients and providers add or leave out at will."""
     named = "call_id" not in fields and read_kind(fields) in NAMED_BY_ID
     kept = {name: value for name, value in fields.items() if name not in VOLATILE or (named and name == "id")}

@@ -12,9 +12,11 @@ from typing import Final
 
 from msgspec.json import encode
 
-from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item
+from threadkeep.dialects.content_parts import read_speech_parts
+from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item, read_object
+from threadkeep.dialects.responses import answer_filter
 from threadkeep.dialects.sse import EventReader
-from threadkeep.dialects.values import Answer, Outcome, Reply
+from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
 TERMINAL: Final[dict[str, Outcome]] = {
@@ -194,3 +196,33 @@ def _response(answer: Answer, *, status: str) -> Json:
 
 
 make_reader = ReplyAssembler
+make_filter = answer_filter.ResponsesAnswerFilter
+merge_answers = answer_filter.merge_answers
+
+streams_items: Final = True
+# What an event of each type says, and whether it is a thought.
+WORDS: Final = {
+    "response.output_text.delta": False,
+    "response.refusal.delta": False,
+    "response.reasoning_summary_text.delta": True,
+    "response.reasoning_text.delta": True,
+}
+
+
+def read_delta(event: Fields) -> Delta | None:
+    kind = event.text("type") or ""
+    text = event.text("delta") if kind in WORDS else None
+    return Delta(text=text, is_thought=WORDS[kind]) if text else None
+
+
+def read_finished_item(event: Fields) -> Item | None:
+    return read_item(event.span("item")) if event.text("type") == "response.output_item.done" else None
+
+
+def read_stop_reason(event: Fields) -> str | None:
+    return (event.object("response") or event).inner("incomplete_details").text("reason")
+
+
+def read_speech(item: Item) -> Speech:
+    fields = read_object(item.raw) or {}
+    return read_speech_parts(fields) if fields.get("type", "message") == "message" else Speech(text="")

@@ -14,7 +14,6 @@ from itertools import islice
 
 from threadkeep.compaction.drafts.inline import split_inline
 from threadkeep.dialects import Dialect
-from threadkeep.dialects.base import has_sealed
 from threadkeep.gateway.conversation.command_detection import (
     Command,
     CommandNames,
@@ -181,7 +180,7 @@ class ItemCache:
     def _look(self, item: Item, parsed_item: ParsedItem, *, before: bytes) -> ItemInfo:
         view = parsed_item.view
         is_message = view.kind is ItemKind.MESSAGE
-        sealed = has_sealed(item, self._dialect)
+        sealed = self._dialect.has_sealed(item)
         command = find_command(view, self._names)
         return ItemInfo(
             link=link_chain(self._key, before, parsed_item.canonical),

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from threadkeep.client.turn import run_start_hooks
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Request
+from threadkeep.dialects.hidden_tool import HiddenTool
 from threadkeep.errors import CompactionStopped
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.lookup import ThreadLookup
@@ -105,7 +106,7 @@ class RequestBuilder:
         api, request = self._dialect.api, opened.request
         if opened.memory.text:
             request = api.add_instructions(request, opened.memory.text)
-        return request if opened.recalled is None else api.make_hidden_tool(TOOL).add_to(request)
+        return request if opened.recalled is None else HiddenTool(definition=TOOL, dialect=self._dialect).add_to(request)
 
     def _build_window(
         self, opened: OpenRequest, context: ThreadContext | None, active: ActiveCheckpoint | None, erased: Erased

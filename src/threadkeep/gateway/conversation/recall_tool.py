@@ -20,8 +20,7 @@ import msgspec
 from threadkeep.client.thread import Thread
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply, Request
-from threadkeep.dialects.api import HiddenTool
-from threadkeep.dialects.base import has_sealed
+from threadkeep.dialects.hidden_tool import HiddenTool
 from threadkeep.dialects.values import ToolDefinition
 from threadkeep.errors import InvalidPointer, ThreadkeepError
 from threadkeep.gateway.conversation.background_writes import Recorded
@@ -152,7 +151,7 @@ def restore_exchanges(
     window: Sequence[WindowItem], exchanges: Sequence[Exchange], history: History, *, dialect: Dialect
 ) -> list[WindowItem]:
     """Return a window with what was recalled where it was."""
-    form = dialect.api.make_hidden_tool(TOOL)
+    form = HiddenTool(definition=TOOL, dialect=dialect)
     for exchange in exchanges:
         window = _restore(list(window), exchange, history, dialect=dialect, form=form)
     return list(window)
@@ -165,7 +164,7 @@ def _restore(
     places = {placed.depth: at for at, placed in enumerate(window) if placed.depth is not None and not placed.from_checkpoint}
     begins = places.get(exchange.depth + 1)
     whole = begins is not None and all(exchange.depth + 1 + step in places for step in range(len(echo)))
-    if begins is None or not whole or not echo or form.spoken_text(echo) != exchange.said:
+    if begins is None or not whole or not echo or form.render_echo(echo) != exchange.said:
         return _drop_orphans(window, exchange, echo, form=form)
     ends = begins + len(echo)
     ours = [_place(item, exchange.depth + 1, dialect=dialect) for item in exchange.items]
@@ -194,14 +193,14 @@ def _find_echo(depth: int, history: History, *, dialect: Dialect) -> list[Item]:
 
 def _drop_orphans(window: list[WindowItem], exchange: Exchange, echo: Sequence[Item], *, form: HiddenTool) -> list[WindowItem]:
     """Return a window without reasoning that led to a call which is not there: a provider refuses it without what followed."""
-    reasoning = {form.sealed_reasoning(item) for item in exchange.items} - {None}
+    reasoning = {form.identify_reasoning(item) for item in exchange.items} - {None}
     if not reasoning or not echo:
         return window
-    return [placed for placed in window if form.sealed_reasoning(placed.item) not in reasoning]
+    return [placed for placed in window if form.identify_reasoning(placed.item) not in reasoning]
 
 
 def _place(item: Item, depth: int, *, dialect: Dialect) -> WindowItem:
-    return WindowItem(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=has_sealed(item, dialect))
+    return WindowItem(item=item, tokens=estimate_item(item.raw), depth=depth, sealed=dialect.has_sealed(item))
 
 
 # How often a model may look something up before it must answer with what it has.
@@ -230,7 +229,7 @@ class RecallSession:
 
     @property
     def tool(self) -> HiddenTool:
-        return self.dialect.api.make_hidden_tool(TOOL)
+        return HiddenTool(definition=TOOL, dialect=self.dialect)
 
     async def handle_reply(self, reply: Reply) -> bytes | None:
         """Take one answer of the provider; return what it is to be asked next, or None where the answer is the client's.
@@ -258,7 +257,7 @@ class RecallSession:
         """Record what the client sees nothing of, if there is anything."""
         if not self._items and not pending:
             return
-        said = self.tool.spoken_text([*self._shown, *reply.items])
+        said = self.tool.render_echo([*self._shown, *reply.items])
         exchange = Exchange(depth=self.depth, said=said, items=(*self._items, *reply.items), pending=pending)
         await self.exchanges.record(await self.recorded(), exchange)
 
@@ -305,4 +304,4 @@ def can_offer_recall(request: Request, history: History, hints: Hints, *, dialec
     has_thinking = thinking is not None and (thinking.is_requested(request) or any(info.is_sealed for info in history.infos))
     if has_thinking and rules.thinking != "drop_block":
         return False
-    return hints.answer_form != "list" and dialect.api.make_hidden_tool(TOOL).can_join(request)
+    return hints.answer_form != "list" and HiddenTool(definition=TOOL, dialect=dialect).can_join(request)

@@ -15,7 +15,7 @@ from aiohttp import ClientPayloadError
 
 from threadkeep.dialects import Reply, ReplyReader, Wire
 from threadkeep.errors import ThreadkeepError
-from threadkeep.gateway.conversation.recall_tool import RecallSession, keep_first_counts
+from threadkeep.gateway.conversation.recall_tool import NAME, RecallSession, keep_first_counts
 from threadkeep.gateway.conversation.request import Forward
 from threadkeep.gateway.http.asgi import Caller
 from threadkeep.gateway.http.compression import parse_codings
@@ -174,7 +174,7 @@ async def _relay_stream_without_tool(
     caller: Caller, answer: UpstreamAnswer, *, wire: Wire, finish: Finish, recall: RecallSession, ask: Ask
 ) -> None:
     """Relay a stream as it comes, but for the calls of the tool; the end of each answer is held back."""
-    tool_filter, shown, replies = recall.tool.make_filter(), wire.make_reader(), [Reply()]
+    tool_filter, shown, replies = wire.make_filter(NAME), wire.make_reader(), [Reply()]
 
     async def relay_round(answer: UpstreamAnswer) -> bytes | None:
         reader = wire.make_reader()
@@ -220,7 +220,7 @@ async def _relay_json_without_tool(
             bodies.append(await _read_body(more))
         again = await _find_next_request(recall, wire.read_reply(bodies[-1]))
     if len(bodies) > 1 or recall.tool.find_calls(first_reply.items).calls:
-        merged = recall.tool.merge_answers([_read_object(each) for each in bodies])
+        merged = wire.merge_answers([_read_object(each) for each in bodies], name=NAME)
         body = json.dumps(merged, ensure_ascii=False).encode("utf-8", "replace")
     await finish(keep_first_counts(wire.read_reply(body), first_reply))
     await _start(caller, answer)
