@@ -13,7 +13,7 @@ from threadkeep.compaction.drafts.draft import EXTRACTIVE
 from threadkeep.compaction.engine import read_ledger
 from threadkeep.compaction.ledger import Ledger, dump_ledger
 from threadkeep.compaction.merge import merge_observed
-from threadkeep.compaction.plan import Plan, plan_cut
+from threadkeep.compaction.plan import Plan, plan_cut, read_positions
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import find_dialect
 from threadkeep.items import View, digest_body, seed_chain
@@ -106,7 +106,7 @@ class Rollout:
         )
 
     def plan(self, *, frontier_tokens: int) -> Plan:
-        return plan_cut(self.history(), view=RESPONSES.view, tip=self.tip, frontier_tokens=frontier_tokens)
+        return plan_cut(read_positions(self.history(), view=RESPONSES.view, tip=self.tip), frontier_tokens=frontier_tokens)
 
     def compact(self, *, frontier_tokens: int) -> Ledger:
         """Compact with a frontier of any size, and return the new state."""

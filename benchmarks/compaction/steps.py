@@ -14,7 +14,7 @@ from benchmarks.samples import summarise
 from threadkeep.compaction import Ledger
 from threadkeep.compaction.audit import Audited, audit
 from threadkeep.compaction.merge import merge_observed
-from threadkeep.compaction.plan import plan_cut, size_frontier
+from threadkeep.compaction.plan import plan_cut, read_positions, size_frontier
 from threadkeep.dialects import Dialect
 from threadkeep.threads import History, Tip
 
@@ -51,7 +51,7 @@ def hold_by_clock(found: Found, what: str, took: Sequence[Took], *, at_most_ms: 
 def plan_merge_audit(history: History, ledger: Ledger, *, dialect: Dialect, tip: Tip) -> Audited:
     """Return the audited ledger of a compaction without a model: every step of it but the writing of the checkpoint."""
     budget = size_frontier(history.tokens, window_tokens=None)
-    plan = plan_cut(history, view=dialect.view, tip=tip, frontier_tokens=budget)
+    plan = plan_cut(read_positions(history, view=dialect.view, tip=tip), frontier_tokens=budget)
     return audit(plan, merge_observed(ledger, plan.observed))
 
 

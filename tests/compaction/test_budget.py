@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.budget import StateBudget, estimate_state, fit, must_be_told
+from threadkeep.compaction.budget import StateBudget, StateFitter, estimate_state, must_be_told
 from threadkeep.compaction.findings import Finding
 from threadkeep.compaction.journal import Journal
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
@@ -47,19 +47,23 @@ LONG = Ledger(
 )
 
 
+def fit(ledger: Ledger, *, room_tokens: int, budget: StateBudget, in_view: frozenset[str] = frozenset()) -> Ledger:
+    return StateFitter(ledger, budget=budget).fit(room_tokens=room_tokens, in_view=in_view)
+
+
 def told(ledger: Ledger, speaker: Speaker) -> list[LedgerEntry]:
     return [entry for entry in ledger.entries if entry.speaker is speaker and entry.id not in ledger.left_out]
 
 
 def test_with_room_for_all_nothing_is_left_out() -> None:
     """And the ledger is otherwise as it was."""
-    assert fit(LONG, in_view=frozenset(), room_tokens=1_000_000, budget=WIDE) == LONG
+    assert fit(LONG, room_tokens=1_000_000, budget=WIDE) == LONG
 
 
 @pytest.mark.parametrize("room", [400, 800, 1_500, 3_000])
 def test_a_state_keeps_within_its_room_and_names_what_it_leaves_out(room: int) -> None:
     """The newest messages are whole, older ones cut to their beginning, the oldest named by their record; each appears once."""
-    fitted = fit(LONG, in_view=frozenset(), room_tokens=room, budget=WIDE)
+    fitted = fit(LONG, room_tokens=room, budget=WIDE)
     assert estimate_state(fitted) <= room
     assert fitted.entries == LONG.entries
     people = [entry for entry in LONG.entries if entry.speaker is Speaker.USER]
@@ -76,16 +80,16 @@ def test_a_state_keeps_within_its_room_and_names_what_it_leaves_out(room: int) -
 def test_the_budget_bounds_a_state_where_the_window_has_room() -> None:
     """Six thousand tokens by default."""
     many = Ledger(entries=tuple(message(number, "Never touch that part of the harbour. " * 9) for number in range(2_000)))
-    fitted = fit(many, in_view=frozenset(), room_tokens=1_000_000, budget=StateBudget())
+    fitted = fit(many, room_tokens=1_000_000, budget=StateBudget())
     assert 5_000 < estimate_state(fitted) <= 6_000
 
 
 def test_each_part_has_its_share_and_what_one_leaves_goes_to_the_others() -> None:
     """Findings get theirs although people said more than fits; without findings people get it."""
-    with_findings = fit(LONG, in_view=frozenset(), room_tokens=2_000, budget=WIDE)
+    with_findings = fit(LONG, room_tokens=2_000, budget=WIDE)
     assert 3 < len(told(with_findings, Speaker.AGENT)) < 40
     without = replace(LONG, entries=tuple(entry for entry in LONG.entries if entry.speaker is not Speaker.AGENT))
-    fitted = fit(without, in_view=frozenset(), room_tokens=2_000, budget=WIDE)
+    fitted = fit(without, room_tokens=2_000, budget=WIDE)
     assert len(told(fitted, Speaker.USER)) > len(told(with_findings, Speaker.USER))
 
 
@@ -93,7 +97,7 @@ def test_the_most_telling_findings_stay_longest() -> None:
     """Worth comes before age."""
     telling = Finding(text="The cause of failure 61 is lock_61 in db-61.", source="t#61", worth=6)
     ledger = replace(LONG, journal=Journal(findings=(telling,)))
-    fitted = fit(ledger, in_view=frozenset(), room_tokens=1_000, budget=WIDE)
+    fitted = fit(ledger, room_tokens=1_000, budget=WIDE)
     texts = [entry.text for entry in told(fitted, Speaker.AGENT)]
     assert telling.text in texts
     assert len(texts) < 30
@@ -143,7 +147,7 @@ def test_what_a_model_wrote_takes_no_room_from_what_people_said() -> None:
     """The same messages of people are in the window with and without a model's text, however much it is."""
     flood = tuple(replace(message(number, "module works, " * 30), speaker=Speaker.MODEL) for number in range(200, 280))
     for room in (600, 1_500, 4_000):
-        quiet = fit(LONG, in_view=frozenset(), room_tokens=room, budget=WIDE)
-        loud = fit(replace(LONG, entries=(*LONG.entries, *flood)), in_view=frozenset(), room_tokens=room, budget=WIDE)
+        quiet = fit(LONG, room_tokens=room, budget=WIDE)
+        loud = fit(replace(LONG, entries=(*LONG.entries, *flood)), room_tokens=room, budget=WIDE)
         people = {entry.id for entry in LONG.entries if entry.speaker is Speaker.USER}
         assert (loud.left_out & people, loud.brief & people) == (quiet.left_out & people, quiet.brief & people)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, Rollout, answered, call, environment, output, reasoning, said, turns, views
 from tests.strategies import histories
 
 from threadkeep.compaction import Section, Speaker, compact
 from threadkeep.compaction.checkpoint import find_faults
-from threadkeep.compaction.engine import Outcome, parse_target, read_ledger
+from threadkeep.compaction.engine import EXTRACTIVE, Outcome, conclude, parse_target, propose, read_ledger
 from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.plan import size_frontier
 from threadkeep.compaction.speech import is_acknowledgement, shorten
@@ -105,6 +105,19 @@ def test_an_unreachable_target_gives_the_smallest_window_and_says_so() -> None:
     outcome = run(Rollout(turns(1, 30)), target="1")
     assert outcome.over_target
     assert outcome.tokens_after < outcome.tokens_before // 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(100, 4_000), min_size=5, max_size=10))
+@example([2_019, 3_427, 2_805, 3_930, 541, 3_639])
+def test_using_the_room_that_is_left_never_gives_up_recent_work(sizes: list[int]) -> None:
+    """The newest step may be larger than the frontier's budget; looking for more to keep must not lose it."""
+    rollout = Rollout([item for words in sizes for item in (said("Go on with the port."), answered("berth " * words))])
+    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip)
+    outcome = conclude(proposal, EXTRACTIVE)
+    first = proposal.brief.plan
+    assert outcome.checkpoint.figures["kept_items"] >= len(first.tail)
+    assert outcome.tokens_after >= first.kept_tokens
 
 
 @pytest.mark.parametrize("target", ["40%", "25%", "12%", "6%"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.compaction.test_hostile_drafts import LATER, ledgers, operations, rollout_with_a_trap, spoken_messages
 from tests.histories import RESPONSES, Rollout, answered, said
 
-from threadkeep.compaction.budget import StateBudget, fit
+from threadkeep.compaction.budget import StateBudget, StateFitter
 from threadkeep.compaction.drafts.draft import Draft
 from threadkeep.compaction.engine import conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Operation, Section, Speaker, dump_ledger, load_ledger
@@ -53,7 +53,7 @@ def test_a_pinned_entry_never_disappears(
     assert {each.id for each in chosen} <= {each.id for each in held}
     for draft in drafts:
         state = merge_observed(apply(state, draft, spoken=said_at), WORK)
-        state = load_ledger(dump_ledger(fit(state, in_view=frozenset(), room_tokens=room, budget=StateBudget())))
+        state = load_ledger(dump_ledger(StateFitter(state, budget=StateBudget()).fit(room_tokens=room)))
         assert [state.find(each.id) for each in held] == held
         lines = render_state(state).split("\n")
         assert [each.id for each in held if f"- {render_line(each)}" not in lines] == []

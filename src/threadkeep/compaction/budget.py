@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import ASKED
-from threadkeep.compaction.quotes import rank_messages
+from threadkeep.compaction.quotes import weigh_messages
 from threadkeep.compaction.state_text import BRIEF_CHARS, PREFACE, render_line, render_state
 from threadkeep.tokens import estimate_bytes, estimate_text
 
@@ -44,53 +45,119 @@ def estimate_state(ledger: Ledger) -> int:
     return estimate_bytes(len(text.encode("utf-8", "replace")) + MESSAGE_BYTES)
 
 
-def fit(
-    ledger: Ledger,
-    *,
-    in_view: frozenset[str],
-    room_tokens: int,
-    budget: StateBudget,
-    repeated: frozenset[str] = frozenset(),
-    messages_first: bool = False,
-) -> Ledger:
-    """Return the ledger with the entries marked that its state leaves out to fit `room_tokens` and its budget.
+class StateFitter:
+    """Fits the state of one ledger into a room; what the ledger alone decides is computed once for all rooms.
 
-    The state is larger only if the entries that must be told do not fit. `in_view` are entries that messages of the window tell,
-    `repeated` entries that add nothing to others. With `messages_first` no other part keeps its share while messages are left
-    out. A model's lines take room from no other part.
+    `repeated` are entries that add nothing to others.
     """
-    allowed = min(room_tokens, budget.tokens)
-    models = (entry for entry in ledger.entries if entry.speaker is Speaker.MODEL and entry.id not in in_view)
-    drafted = [entry for entry in models if not must_be_told(entry)]
-    mine = frozenset(entry.id for entry in drafted)
-    others = replace(ledger, entries=tuple(entry for entry in ledger.entries if entry.id not in mine))
-    hidden = in_view | repeated
-    fitted = _fit_others(others, in_view=in_view, repeated=repeated - in_view, allowed=allowed, budget=budget)
-    if messages_first and any(entry.speaker is Speaker.USER and entry.id in fitted.left_out - hidden for entry in others.entries):
-        alone = replace(budget, messages=100, findings=0, handoff=0, evidence=0)
-        fitted = _fit_others(others, in_view=in_view, repeated=repeated - in_view, allowed=allowed, budget=alone)
-    room = min(allowed - estimate_state(fitted), budget.tokens * budget.drafted // 100)
-    while True:
+
+    def __init__(self, ledger: Ledger, *, budget: StateBudget, repeated: frozenset[str] = frozenset()) -> None:
+        self._ledger = ledger
+        self._budget = budget
+        self._repeated = repeated
+        self._line_tokens: dict[tuple[str, bool], int] = {}
+
+    def fit(self, *, room_tokens: int, in_view: frozenset[str] = frozenset(), messages_first: bool = False) -> Ledger:
+        """Return the ledger with the entries marked that its state leaves out to fit `room_tokens` and its budget.
+
+        The state is larger only if the entries that must be told do not fit. `in_view` are entries that messages of the window
+        tell. With `messages_first` no other part keeps its share while messages are left out. A model's lines take room from no
+        other part.
+        """
+        ledger, budget, allowed = self._ledger, self._budget, min(room_tokens, self._budget.tokens)
+        models = (entry for entry in ledger.entries if entry.speaker is Speaker.MODEL and entry.id not in in_view)
+        drafted = [entry for entry in models if not must_be_told(entry)]
+        mine = frozenset(entry.id for entry in drafted)
+        hidden = in_view | self._repeated
+        others = replace(ledger, entries=tuple(entry for entry in ledger.entries if entry.id not in mine), in_view=in_view)
+        fitted = self._fit_others(others, allowed=allowed, budget=budget)
+        if messages_first and any(
+            entry.speaker is Speaker.USER and entry.id in fitted.left_out - hidden for entry in others.entries
+        ):
+            alone = replace(budget, messages=100, findings=0, handoff=0, evidence=0)
+            fitted = self._fit_others(others, allowed=allowed, budget=alone)
+        room = min(allowed - estimate_state(fitted), budget.tokens * budget.drafted // 100)
+        while True:
+            told: set[str] = set()
+            self._take_entries(reversed(drafted), told, room=room)
+            shown = replace(fitted, entries=ledger.entries, left_out=fitted.left_out | (mine - told))
+            over = estimate_state(shown) - allowed
+            if over <= 0 or not told:
+                return shown
+            room -= over
+
+    @cached_property
+    def least_tokens(self) -> int:
+        """The size of the smallest state."""
+        return estimate_state(self.fit(room_tokens=0))
+
+    @cached_property
+    def _ranks(self) -> dict[str, tuple[int, int]]:
+        return weigh_messages(entry for entry in self._ledger.entries if entry.speaker is Speaker.USER)
+
+    def _fit_others(self, ledger: Ledger, *, allowed: int, budget: StateBudget) -> Ledger:
+        """Return the ledger with the entries marked that its state leaves out to fit `allowed` tokens."""
+        bound = allowed
+        while True:
+            fitted = self._choose_entries(ledger, allowed=allowed, budget=budget)
+            over = estimate_state(fitted) - bound
+            if over <= 0 or allowed <= 0:
+                return fitted
+            allowed -= max(over, 50)
+
+    def _choose_entries(self, ledger: Ledger, *, allowed: int, budget: StateBudget) -> Ledger:
+        repeated = self._repeated - ledger.in_view
+        shown = [entry for entry in ledger.entries if entry.id not in ledger.in_view and entry.id not in repeated]
+        must = [entry for entry in shown if must_be_told(entry)]
+        tight = 2 * sum(map(self._estimate_line, must)) > allowed
+        cut = frozenset(entry.id for entry in must if tight and entry.section is Section.OBJECTIVE and not entry.pinned)
+        needed = sum(self._estimate_line(entry, brief=entry.id in cut) for entry in must)
+        room = max(0, allowed - estimate_text(PREFACE) - needed)
+        pools = _split_pools(ledger, [entry for entry in shown if not must_be_told(entry)])
         told: set[str] = set()
-        _take_entries(reversed(drafted), told, room=room)
-        shown = replace(fitted, entries=ledger.entries, left_out=fitted.left_out | (mine - told))
-        over = estimate_state(shown) - allowed
-        if over <= 0 or not told:
-            return shown
-        room -= over
+        shares = {"findings": budget.findings, "handoff": budget.handoff, "evidence": budget.evidence}
+        others = sum(min(room * share // 100, sum(map(self._estimate_line, pools[name]))) for name, share in shares.items())
+        brief = frozenset[str]()
+        if room and not self._has_room(pools["messages"], room=room - others):
+            # Long messages are told in brief, and those come first that say most; the other parts keep to their shares.
+            brief = frozenset(entry.id for entry in pools["messages"] if len(entry.text) > BRIEF_CHARS)
+            pools["messages"].sort(key=lambda entry: self._ranks[entry.id])
+        spent = self._take_entries(pools["messages"], told, room=max(room - others, room * budget.messages // 100), brief=brief)
+        for name, share in shares.items():
+            spent += self._take_entries(pools[name], told, room=min(room - spent, room * share // 100))
+        spent += self._take_entries(pools["messages"], told, room=room - spent, brief=brief)
+        gone = frozenset(entry.id for pool in pools.values() for entry in pool if entry.id not in told)
+        return replace(ledger, brief=(brief & told) | cut, left_out=gone | repeated)
 
+    def _take_entries(
+        self, pool: Iterable[LedgerEntry], told: set[str], *, room: int, brief: frozenset[str] = frozenset()
+    ) -> int:
+        """Add entries of a pool to `told`, in order, as long as they fit; return their tokens."""
+        spent = 0
+        for entry in pool:
+            if entry.id in told:
+                continue
+            cost = self._estimate_line(entry, brief=entry.id in brief)
+            if spent + cost > room:
+                break
+            told.add(entry.id)
+            spent += cost
+        return spent
 
-def _fit_others(
-    ledger: Ledger, *, in_view: frozenset[str], repeated: frozenset[str], allowed: int, budget: StateBudget
-) -> Ledger:
-    """Return the ledger with the entries marked that its state leaves out to fit `allowed` tokens."""
-    bound = allowed
-    while True:
-        fitted = _choose_entries(ledger, in_view=in_view, repeated=repeated, allowed=allowed, budget=budget)
-        over = estimate_state(fitted) - bound
-        if over <= 0 or allowed <= 0:
-            return fitted
-        allowed -= max(over, 50)
+    def _has_room(self, pool: Iterable[LedgerEntry], *, room: int) -> bool:
+        """Whether a whole pool fits; stops at the first entry that does not."""
+        for entry in pool:
+            room -= self._estimate_line(entry)
+            if room < 0:
+                return False
+        return True
+
+    def _estimate_line(self, entry: LedgerEntry, *, brief: bool = False) -> int:
+        tokens = self._line_tokens.get((entry.id, brief))
+        if tokens is None:
+            tokens = estimate_text(render_line(entry, brief=brief)) + LINE_TOKENS
+            self._line_tokens[entry.id, brief] = tokens
+        return tokens
 
 
 def must_be_told(entry: LedgerEntry) -> bool:
@@ -98,31 +165,6 @@ def must_be_told(entry: LedgerEntry) -> bool:
     if entry.pinned or (entry.section is Section.OBJECTIVE and entry.speaker is not Speaker.MODEL):
         return True
     return entry.section is Section.HANDOFF and entry.speaker is Speaker.COMPUTED and not entry.text.startswith(ASKED)
-
-
-def _choose_entries(
-    ledger: Ledger, *, in_view: frozenset[str], repeated: frozenset[str], allowed: int, budget: StateBudget
-) -> Ledger:
-    shown = [entry for entry in ledger.entries if entry.id not in in_view and entry.id not in repeated]
-    must = [entry for entry in shown if must_be_told(entry)]
-    tight = 2 * sum(map(_estimate_line, must)) > allowed
-    cut = frozenset(entry.id for entry in must if tight and entry.section is Section.OBJECTIVE and not entry.pinned)
-    room = max(0, allowed - estimate_text(PREFACE) - sum(_estimate_line(entry, brief=entry.id in cut) for entry in must))
-    pools = _split_pools(ledger, [entry for entry in shown if not must_be_told(entry)])
-    told: set[str] = set()
-    shares = {"findings": budget.findings, "handoff": budget.handoff, "evidence": budget.evidence}
-    others = sum(min(room * share // 100, sum(map(_estimate_line, pools[name]))) for name, share in shares.items())
-    brief = frozenset[str]()
-    if not _has_room(pools["messages"], room=room - others):
-        # Long messages are told in brief, and those come first that say most; the other parts keep to their shares of the rest.
-        brief = frozenset(entry.id for entry in pools["messages"] if len(entry.text) > BRIEF_CHARS)
-        pools["messages"] = rank_messages(pools["messages"], beside=ledger.entries)
-    spent = _take_entries(pools["messages"], told, room=max(room - others, room * budget.messages // 100), brief=brief)
-    for name, share in shares.items():
-        spent += _take_entries(pools[name], told, room=min(room - spent, room * share // 100))
-    spent += _take_entries(pools["messages"], told, room=room - spent, brief=brief)
-    gone = frozenset(entry.id for pool in pools.values() for entry in pool if entry.id not in told)
-    return replace(ledger, in_view=in_view, brief=(brief & told) | cut, left_out=gone | repeated)
 
 
 def _split_pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, list[LedgerEntry]]:
@@ -138,30 +180,3 @@ def _split_pools(ledger: Ledger, entries: Sequence[LedgerEntry]) -> dict[str, li
     worth = {finding.text: finding.worth for finding in ledger.journal.findings}
     pools["findings"].sort(key=lambda entry: -worth.get(entry.text, 0))
     return pools
-
-
-def _take_entries(pool: Iterable[LedgerEntry], told: set[str], *, room: int, brief: frozenset[str] = frozenset()) -> int:
-    """Add entries of a pool to `told`, in order, as long as they fit; return their tokens."""
-    spent = 0
-    for entry in pool:
-        if entry.id in told:
-            continue
-        cost = _estimate_line(entry, brief=entry.id in brief)
-        if spent + cost > room:
-            break
-        told.add(entry.id)
-        spent += cost
-    return spent
-
-
-def _has_room(pool: Iterable[LedgerEntry], *, room: int) -> bool:
-    """Whether a whole pool fits; stops at the first entry that does not."""
-    for entry in pool:
-        room -= _estimate_line(entry)
-        if room < 0:
-            return False
-    return True
-
-
-def _estimate_line(entry: LedgerEntry, *, brief: bool = False) -> int:
-    return estimate_text(render_line(entry, brief=brief)) + LINE_TOKENS

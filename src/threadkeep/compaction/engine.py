@@ -14,13 +14,13 @@ from typing import Literal
 
 import msgspec
 
-from threadkeep.compaction.audit import Audited, AuditReport, audit, make_report
-from threadkeep.compaction.budget import StateBudget, estimate_state, fit
+from threadkeep.compaction.audit import AuditReport, audit, make_report
+from threadkeep.compaction.budget import StateBudget, StateFitter
 from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults, lay_out
 from threadkeep.compaction.drafts.draft import EXTRACTIVE as EXTRACTIVE_NAME
 from threadkeep.compaction.drafts.draft import Brief, Draft
 from threadkeep.compaction.drafts.handoff import USER_TOKENS, lay_out_handoff, render_summary, select_quoted_messages
-from threadkeep.compaction.drafts.inline import TakenOut, take_out
+from threadkeep.compaction.drafts.inline import take_out
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, merge_observed
@@ -29,8 +29,10 @@ from threadkeep.compaction.plan import (
     FRONTIER_FLOOR_TOKENS,
     Plan,
     Position,
+    Positions,
     plan_cut,
     plan_from,
+    read_positions,
     size_frontier,
     size_quotes,
 )
@@ -121,14 +123,6 @@ def read_ledger(history: History, *, carried: Ledger | None = None) -> Ledger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateContent:
-    """The checked ledger, the same for every cut of the frontier; `repeated` are messages that add nothing to others."""
-
-    audited: Audited
-    repeated: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
     """How large the new window may be, and how much of it is recent work.
 
@@ -168,9 +162,8 @@ class Proposal:
         adopting: Only one plan is possible: the items after the provider's own compaction stay unchanged.
     """
 
-    history: History
+    positions: Positions
     brief: Brief
-    tip: Tip
     room: Room
     user_tokens: int
     quoted_tokens: int
@@ -180,7 +173,7 @@ class Proposal:
 
     @property
     def tokens_before(self) -> int:
-        return self.history.tokens
+        return self.positions.history.tokens
 
 
 def compact(
@@ -231,11 +224,16 @@ def propose(
     if target is None and not forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
     taken = take_out(history)
+    positions = read_positions(taken.history, view=dialect.view, tip=tip)
     room = _measure_room(history.tokens, target=target, fit_tokens=fit_tokens, window_tokens=window_tokens)
+    if adopting and taken.written is not None:
+        plan = plan_from(positions, ordinal=taken.written.place.ordinal)
+    else:
+        plan = plan_cut(positions, frontier_tokens=room.frontier_tokens, reach_tokens=room.reach_tokens)
     brief = Brief(
         thread_id=thread_id,
         dialect=dialect,
-        plan=_make_widest_plan(taken, dialect=dialect, tip=tip, room=room, adopting=adopting),
+        plan=plan,
         window=tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
         ledger=read_ledger(history, carried=ledger),
         focus=focus,
@@ -244,9 +242,8 @@ def propose(
         written=taken.written,
     )
     return Proposal(
-        history=taken.history,
+        positions=positions,
         brief=brief,
-        tip=tip,
         room=room,
         user_tokens=user_tokens,
         quoted_tokens=size_quotes(user_tokens, window_tokens=window_tokens),
@@ -275,18 +272,9 @@ def _measure_room(before: int, *, target: str | None, fit_tokens: int | None, wi
     )
 
 
-def _make_widest_plan(taken: TakenOut, *, dialect: Dialect, tip: Tip, room: Room, adopting: bool) -> Plan:
-    """Return the plan a draft is made for."""
-    if adopting and taken.written is not None:
-        return plan_from(taken.history, view=dialect.view, tip=tip, ordinal=taken.written.place.ordinal)
-    return plan_cut(
-        taken.history, view=dialect.view, tip=tip, frontier_tokens=room.frontier_tokens, reach_tokens=room.reach_tokens
-    )
-
-
 def has_something_to_replace(proposal: Proposal) -> bool:
     """Whether a draft could lead to a checkpoint: without a frontier, there are new items before the request."""
-    return _has_replacement(_plan_cut(proposal, 0))
+    return _has_replacement(plan_cut(proposal.positions, frontier_tokens=0))
 
 
 def _has_replacement(plan: Plan) -> bool:
@@ -300,32 +288,31 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
         NothingToCompact: It would not make the window smaller by enough to be worth it.
         BrokenWindow: The result would not be well formed; a defect, and nothing was changed.
     """
-    before, thread_id = proposal.tokens_before, proposal.brief.thread_id
-    best: Outcome | None = None
+    before, thread_id, room = proposal.tokens_before, proposal.brief.thread_id, proposal.room
+    best: _Window | None = None
     broken: BrokenWindow | None = None
-    # The audited ledger is the same for every cut of the frontier.
-    audited = audit(proposal.brief.plan, _apply_draft(proposal, draft), focus=proposal.brief.focus)
-    content = StateContent(audited=audited, repeated=find_repeated(audited.ledger))
+    composer = _Composer(proposal, draft)
     for plan, frontier_tokens in _iterate_plans(proposal, draft):
         if not _has_replacement(plan):
             continue
         try:
-            outcome = _build_outcome(plan, proposal, draft, content)
+            window = composer.compose(plan)
         except BrokenWindow as fault:
             # A shorter frontier may do without what is broken here.
             broken = fault
             continue
-        if not outcome.over_target and draft.summary is None and not proposal.room.is_tiny and not proposal.adopting:
-            outcome = _widen(outcome, plan, proposal, draft, content, frontier_tokens=frontier_tokens)
-        if best is None or _measure_miss(outcome, proposal) < _measure_miss(best, proposal):
-            best = outcome
-        if not outcome.over_target and not (proposal.room.is_tiny and outcome.report.left_out):
+        is_over = window.tokens > room.most
+        if not is_over and draft.summary is None and not room.is_tiny and not proposal.adopting:
+            window = _widen(window, composer, proposal, frontier_tokens=frontier_tokens)
+        if best is None or _measure_miss(window, proposal) < _measure_miss(best, proposal):
+            best = window
+        if not is_over and not (room.is_tiny and window.report.left_out):
             break
     if best is None:
         raise broken or NothingToCompact(thread_id, reason=NOTHING_NEW)
-    if best.tokens_after > before * (100 - LEAST_GAIN_PERCENT) // 100:
-        raise NothingToCompact(thread_id, reason=f"{before} tokens would only become {best.tokens_after}")
-    return best
+    if best.tokens > before * (100 - LEAST_GAIN_PERCENT) // 100:
+        raise NothingToCompact(thread_id, reason=f"{before} tokens would only become {best.tokens}")
+    return _make_outcome(best, proposal, draft)
 
 
 def _iterate_plans(proposal: Proposal, draft: Draft) -> Iterator[tuple[Plan, int]]:
@@ -337,48 +324,48 @@ def _iterate_plans(proposal: Proposal, draft: Draft) -> Iterator[tuple[Plan, int
         return
     for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
         budget = int(frontier_tokens * rung)
-        yield _plan_cut(proposal, budget), budget
+        yield plan_cut(proposal.positions, frontier_tokens=budget), budget
 
 
-def _plan_cut(proposal: Proposal, frontier_tokens: int) -> Plan:
-    return plan_cut(proposal.history, view=proposal.brief.dialect.view, tip=proposal.tip, frontier_tokens=frontier_tokens)
-
-
-def _widen(
-    outcome: Outcome, plan: Plan, proposal: Proposal, draft: Draft, content: StateContent, *, frontier_tokens: int
-) -> Outcome:
-    """Return an outcome that uses the room left: for a wider frontier, else, at a tight target, for a larger state."""
+def _widen(window: _Window, composer: _Composer, proposal: Proposal, *, frontier_tokens: int) -> _Window:
+    """Return a window that uses the room left: for a wider frontier, else, at a tight target, for a larger state."""
     room = proposal.room
     least = room.filled * SPARE_PERCENT // 100
-    budget, step = frontier_tokens, room.filled - outcome.tokens_after
+    budget, step = frontier_tokens, room.filled - window.tokens
     for _ in range(WIDENINGS):
         if step < least or budget >= room.widest_tokens:
             break
         wider_budget = min(budget + step, room.widest_tokens)
-        wider_plan = _plan_cut(proposal, wider_budget)
-        try:
-            wider = _build_outcome(wider_plan, proposal, draft, content) if _has_replacement(wider_plan) else None
-        except BrokenWindow:
-            wider = None
-        if wider is None or wider.tokens_after > room.filled or (not room.is_tight and _has_more_left_out(wider, outcome)):
+        wider = _try_wider(plan_cut(proposal.positions, frontier_tokens=wider_budget), window, composer, room=room)
+        if wider is None:
             # The next step back is too large a turn, or output.
             step //= 2
             continue
-        budget, outcome, plan = wider_budget, wider, wider_plan
-        step = room.filled - outcome.tokens_after
-    if room.is_tight and room.filled - outcome.tokens_after >= least:
-        return _build_outcome(plan, replace(proposal, room=replace(room, is_tight=False)), draft, content)
-    return outcome
+        budget, window = wider_budget, wider
+        step = room.filled - window.tokens
+    if room.is_tight and room.filled - window.tokens >= least:
+        return composer.compose(window.base, state_keeps_share=False)
+    return window
 
 
-def _has_more_left_out(wider: Outcome, outcome: Outcome) -> bool:
-    """Whether the state would leave out more for a wider frontier."""
-    return len(wider.ledger.left_out) > len(outcome.ledger.left_out)
+def _try_wider(plan: Plan, window: _Window, composer: _Composer, *, room: Room) -> _Window | None:
+    """Return the window of a plan with a wider frontier; None if it is no better than `window`."""
+    if plan.tail == window.base.tail:
+        return window
+    # A budget without reach may lose a large newest step that `window` keeps.
+    if plan.tail_tokens < window.base.tail_tokens or not _has_replacement(plan):
+        return None
+    try:
+        wider = composer.compose(plan)
+    except BrokenWindow:
+        return None
+    has_more_left_out = len(wider.state.left_out) > len(window.state.left_out)
+    return None if wider.tokens > room.filled or (not room.is_tight and has_more_left_out) else wider
 
 
-def _measure_miss(outcome: Outcome, proposal: Proposal) -> tuple[int, int]:
+def _measure_miss(window: _Window, proposal: Proposal) -> tuple[int, int]:
     """Return how far a window misses: tokens over the target, then the number of people's messages left to recall."""
-    return max(0, outcome.tokens_after - proposal.room.most), outcome.report.left_out
+    return max(0, window.tokens - proposal.room.most), window.report.left_out
 
 
 def _has_grown(history: History) -> bool:
@@ -414,23 +401,90 @@ def _apply_draft(proposal: Proposal, draft: Draft) -> Ledger:
     return merge_observed(ledger, (*brief.unread, *brief.plan.observed), focus=brief.focus)
 
 
-def _build_outcome(plan: Plan, proposal: Proposal, draft: Draft, content: StateContent) -> Outcome:
-    history, dialect = proposal.history, proposal.brief.dialect
-    plan, state = _fit_state(plan, content, proposal, hand_off=draft.summary is not None)
-    checked = make_report(content.audited, state)
-    layout = _make_layout(plan, state, proposal, draft)
-    loose = [kept.seen.entry.item for kept in plan.tail[count_placed(plan) :]]
-    items = [*_list_items(layout, history), *loose]
-    problems = find_faults([dialect.view(item) for item in history.items], [dialect.view(item) for item in items])
-    if problems:
-        raise BrokenWindow(proposal.brief.thread_id, faults=tuple(problems))
-    after = sum(estimate_item(item.raw) for item in items)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Window:
+    """A new window: `base` is its plan as it was cut, `plan` the same with people's newest messages quoted."""
+
+    base: Plan
+    plan: Plan
+    state: Ledger
+    report: AuditReport
+    layout: list[LayoutEntry]
+    items: list[Item]
+    tokens: int
+
+
+class _Composer:
+    """Makes windows from plans; the ledger and what it decides is the same for every cut of the frontier."""
+
+    def __init__(self, proposal: Proposal, draft: Draft) -> None:
+        self._proposal = proposal
+        self._draft = draft
+        self._dialect = proposal.brief.dialect
+        self._audited = audit(proposal.brief.plan, _apply_draft(proposal, draft), focus=proposal.brief.focus)
+        self._repeated = find_repeated(self._audited.ledger)
+        self._fitter = StateFitter(self._audited.ledger, budget=proposal.state_budget, repeated=self._repeated)
+        self._before = [seen.view for seen in proposal.brief.window]
+        window = [seen.entry for seen in proposal.positions.seen]
+        self._recorded = {entry.source: entry.item for entry in window}
+        self._views = {id(seen.entry.item): seen.view for seen in proposal.positions.seen}
+
+    def compose(self, plan: Plan, *, state_keeps_share: bool = True) -> _Window:
+        """Return the window of a plan; at a tight target the state keeps to its share, unless `state_keeps_share` is off.
+
+        Raises:
+            BrokenWindow: Its structure is not what a provider can read.
+        """
+        base = plan
+        plan, state = self._fit_state(plan, is_tight=self._proposal.room.is_tight and state_keeps_share)
+        layout = self._make_layout(plan, state)
+        loose = [kept.seen.entry.item for kept in plan.tail[count_placed(plan) :]]
+        items = [*(self._find_item(entry) for entry in layout), *loose]
+        if faults := find_faults(self._before, [self._views.get(id(item)) or self._dialect.view(item) for item in items]):
+            raise BrokenWindow(self._proposal.brief.thread_id, faults=tuple(faults))
+        tokens = sum(estimate_item(item.raw) for item in items)
+        report = make_report(self._audited, state)
+        return _Window(base=base, plan=plan, state=state, report=report, layout=layout, items=items, tokens=tokens)
+
+    def _find_item(self, entry: LayoutEntry) -> Item:
+        return self._recorded[Pointer(entry.thread, entry.ordinal)] if isinstance(entry, KeepEntry) else Item(bytes(entry.item))
+
+    def _fit_state(self, plan: Plan, *, is_tight: bool) -> tuple[Plan, Ledger]:
+        """Return the plan with people's newest messages quoted behind the state, and the ledger fitted to the state's room."""
+        most, is_tiny, ledger = self._proposal.room.most, self._proposal.room.is_tiny, self._audited.ledger
+        if self._draft.summary is None:
+            beside = max(0, most - plan.kept_tokens - self._fitter.least_tokens)
+            if is_tiny:
+                beside = beside * SMALL_QUOTED_PERCENT // 100
+            elif is_tight:
+                beside = min(beside, most * QUOTED_PERCENT // 100)
+            budget = min(self._proposal.quoted_tokens, beside)
+            plan = plan.with_quotes(quote_newest(plan, ledger, budget_tokens=budget, repeated=self._repeated))
+        room = max(0, most - plan.kept_tokens)
+        if is_tight and not is_tiny:
+            room = min(room, most * STATE_PERCENT // 100)
+        in_view = find_entries_in_view(plan, ledger)
+        return plan, self._fitter.fit(in_view=in_view, room_tokens=room, messages_first=is_tiny)
+
+    def _make_layout(self, plan: Plan, state: Ledger) -> list[LayoutEntry]:
+        dialect, draft, proposal = self._dialect, self._draft, self._proposal
+        if draft.summary is None:
+            literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
+            return lay_out(plan, state=dialect.make_user_message(render_state(state)), dialect=dialect, literals=literals)
+        quoted = select_quoted_messages(plan, budget_tokens=proposal.user_tokens)
+        text = render_summary(draft.summary, state, quoted=quoted)
+        summary = StateEntry(item=msgspec.Raw(dialect.make_user_message(text).raw))
+        return lay_out_handoff(plan, quoted=quoted, summary=summary, dialect=dialect, mid_turn=proposal.phase == "mid_turn")
+
+
+def _make_outcome(window: _Window, proposal: Proposal, draft: Draft) -> Outcome:
+    history, plan = proposal.positions.history, window.plan
     bill = sum_attempts(draft.attempts)
-    worth = compute_worth(history.items, items, asks=(bill.input_tokens or 0) + (bill.output_tokens or 0))
+    worth = compute_worth(history.items, window.items, asks=(bill.input_tokens or 0) + (bill.output_tokens or 0))
     cut, covers = find_cut(plan)
     figures = {
         "tokens_before": plan.tokens_before,
-        "tokens_after": after,
+        "tokens_after": window.tokens,
         "shed_tokens": worth.sheds,
         "rebilled_tokens": worth.rebills,
         "replaced_items": len(plan.replaced),
@@ -443,71 +497,24 @@ def _build_outcome(plan: Plan, proposal: Proposal, draft: Draft, content: StateC
         base=history.checkpoint_ordinal,
         cut=cut,
         covers=covers,
-        layout=layout,
-        state=msgspec.Raw(dump_ledger(state)),
-        audit=msgspec.Raw(msgspec.json.encode(checked)),
+        layout=window.layout,
+        state=msgspec.Raw(dump_ledger(window.state)),
+        audit=msgspec.Raw(msgspec.json.encode(window.report)),
         figures=figures,
         focus=proposal.brief.focus,
         fell_back_from=draft.attempts[0].strategy if len(draft.attempts) > 1 else None,
         phase=proposal.phase,
         model=draft.attempts[-1].model if draft.attempts else None,
         attempts=list(draft.attempts),
-        remarks_to=proposal.tip.next,
+        remarks_to=plan.tip.next,
     )
     return Outcome(
         checkpoint=checkpoint,
-        report=checked,
-        ledger=state,
-        plan=summarise(plan, layout),
+        report=window.report,
+        ledger=window.state,
+        plan=summarise(plan, window.layout),
         tokens_before=plan.tokens_before,
-        tokens_after=after,
+        tokens_after=window.tokens,
         worth=worth,
-        over_target=after > proposal.room.most,
+        over_target=window.tokens > proposal.room.most,
     )
-
-
-def _fit_state(plan: Plan, content: StateContent, proposal: Proposal, *, hand_off: bool) -> tuple[Plan, Ledger]:
-    """Return the plan with people's newest messages quoted behind the state, and the ledger fitted to the state's room."""
-    ledger, repeated = content.audited.ledger, content.repeated
-    room = max(0, proposal.room.most - plan.kept_tokens)
-    if not hand_off:
-        least = fit(ledger, in_view=frozenset(), room_tokens=0, budget=proposal.state_budget)
-        beside = max(0, room - estimate_state(least))
-        if proposal.room.is_tiny:
-            beside = beside * SMALL_QUOTED_PERCENT // 100
-        elif proposal.room.is_tight:
-            beside = min(beside, proposal.room.most * QUOTED_PERCENT // 100)
-        quotes = quote_newest(plan, ledger, budget_tokens=min(proposal.quoted_tokens, beside), repeated=repeated)
-        plan = plan.with_quotes(quotes)
-        room = max(0, proposal.room.most - plan.kept_tokens)
-    if proposal.room.is_tight and not proposal.room.is_tiny:
-        room = min(room, proposal.room.most * STATE_PERCENT // 100)
-    in_view = find_entries_in_view(plan, ledger)
-    return plan, fit(
-        ledger,
-        in_view=in_view,
-        room_tokens=room,
-        budget=proposal.state_budget,
-        repeated=repeated,
-        messages_first=proposal.room.is_tiny,
-    )
-
-
-def _make_layout(plan: Plan, state: Ledger, proposal: Proposal, draft: Draft) -> list[LayoutEntry]:
-    dialect = proposal.brief.dialect
-    if draft.summary is None:
-        literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
-        return lay_out(plan, state=dialect.make_user_message(render_state(state)), dialect=dialect, literals=literals)
-    quoted = select_quoted_messages(plan, budget_tokens=proposal.user_tokens)
-    text = render_summary(draft.summary, state, quoted=quoted)
-    summary = StateEntry(item=msgspec.Raw(dialect.make_user_message(text).raw))
-    return lay_out_handoff(plan, quoted=quoted, summary=summary, dialect=dialect, mid_turn=proposal.phase == "mid_turn")
-
-
-def _list_items(layout: list[LayoutEntry], history: History) -> list[Item]:
-    """Return the items that a layout refers to, taken from the window."""
-    recorded = {entry.source: entry.item for entry in history.entries}
-    return [
-        recorded[Pointer(entry.thread, entry.ordinal)] if isinstance(entry, KeepEntry) else Item(bytes(entry.item))
-        for entry in layout
-    ]

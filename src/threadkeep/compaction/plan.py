@@ -109,10 +109,14 @@ class Plan:
         return replace(self, quoted=(*self.quoted, *quotes), replaced=left)
 
     @property
+    def tail_tokens(self) -> int:
+        return sum(position.tokens for position in self.tail)
+
+    @property
     def kept_tokens(self) -> int:
         """The size of the new window without the state."""
         whole = [*self.head, *self.context, *([self.request] if self.request else [])]
-        kept = sum(quote.tokens for quote in self.quoted) + sum(position.tokens for position in self.tail)
+        kept = sum(quote.tokens for quote in self.quoted) + self.tail_tokens
         return sum(seen.entry.tokens for seen in whole) + kept
 
     @property
@@ -168,30 +172,56 @@ def size_quotes(user_tokens: int, *, window_tokens: int | None) -> int:
     return min(user_tokens * QUOTED_PERCENT // 100, (window_tokens or DEFAULT_WINDOW_TOKENS) // 10)
 
 
-def plan_cut(history: History, *, view: Callable[[Item], View], tip: Tip, frontier_tokens: int, reach_tokens: int = 0) -> Plan:
-    """Decide what a compaction of `history` replaces when the frontier may hold `frontier_tokens`.
+@dataclass(frozen=True, kw_only=True)
+class Positions:
+    """What stands in a window beside its state, and what does not depend on a budget: all plans for the window share it."""
+
+    history: History
+    tip: Tip
+    seen: tuple[Position, ...]
+
+    @cached_property
+    def cuts(self) -> list[int]:
+        """The indices at which the window can be cut."""
+        return find_boundaries([position.view for position in self.seen])
+
+    @cached_property
+    def outputs(self) -> list[int]:
+        return [index for index, position in enumerate(self.seen) if position.view.kind is ItemKind.OUTPUT]
+
+    @cached_property
+    def newest_outputs(self) -> dict[str, int]:
+        """Where each output stands last, by its text."""
+        return {self.seen[index].view.text: index for index in self.outputs}
+
+
+def read_positions(history: History, *, view: Callable[[Item], View], tip: Tip) -> Positions:
+    """Return the positions of a window that plans are made for."""
+    return Positions(history=history, tip=tip, seen=tuple(Position(entry=entry, view=view(entry.item)) for entry in history.said))
+
+
+def plan_cut(positions: Positions, *, frontier_tokens: int, reach_tokens: int = 0) -> Plan:
+    """Decide what a compaction replaces when the frontier may hold `frontier_tokens`.
 
     If less than half of that can be filled, because the next step back is a large one, the step is kept up to `reach_tokens`.
     """
-    seen = [Position(entry=entry, view=view(entry.item)) for entry in history.said]
-    unread = _find_unread_outputs(seen) if frontier_tokens else []
-    kept = _shorten_outputs(seen, unread=unread, frontier_tokens=frontier_tokens)
+    unread = _find_unread_outputs(positions.seen) if frontier_tokens else []
+    kept = _shorten_outputs(positions, unread=unread, frontier_tokens=frontier_tokens)
     start = min(
-        _find_tail_start(kept, budget=frontier_tokens, reach=reach_tokens),
-        _find_pending_start(seen),
-        _find_calls_start(seen, unread),
+        _find_tail_start(positions, kept, budget=frontier_tokens, reach=reach_tokens),
+        _find_pending_start(positions.seen),
+        _find_calls_start(positions, unread),
     )
-    return _make_plan(history, seen, tuple(kept[start:]), tip=tip)
+    return _make_plan(positions, tuple(kept[start:]))
 
 
-def plan_from(history: History, *, view: Callable[[Item], View], tip: Tip, ordinal: int) -> Plan:
+def plan_from(positions: Positions, *, ordinal: int) -> Plan:
     """Decide what is replaced where all that was recorded from `ordinal` on stays as it is, and calls with their outputs."""
-    seen = [Position(entry=entry, view=view(entry.item)) for entry in history.said]
-    places = (index for index, position in enumerate(seen) if _is_from(position, ordinal))
-    first = next(places, len(seen))
-    start = max((cut for cut in find_boundaries([position.view for position in seen]) if cut <= first), default=0)
-    tail = tuple(TailPosition(seen=position, stub=position.entry.kind is EntryKind.STUB) for position in seen[start:])
-    return _make_plan(history, seen, tail, tip=tip)
+    places = (index for index, position in enumerate(positions.seen) if _is_from(position, ordinal))
+    first = next(places, len(positions.seen))
+    start = max((cut for cut in positions.cuts if cut <= first), default=0)
+    tail = tuple(TailPosition(seen=position, stub=position.entry.kind is EntryKind.STUB) for position in positions.seen[start:])
+    return _make_plan(positions, tail)
 
 
 def _is_from(position: Position, ordinal: int) -> bool:
@@ -199,10 +229,11 @@ def _is_from(position: Position, ordinal: int) -> bool:
     return source is not None and source.ordinal >= ordinal
 
 
-def _make_plan(history: History, seen: list[Position], tail: tuple[TailPosition, ...], *, tip: Tip) -> Plan:
+def _make_plan(positions: Positions, tail: tuple[TailPosition, ...]) -> Plan:
+    seen = positions.seen
     start = len(seen) - len(tail)
     request = _find_request(seen, start)
-    head = _find_head(history, seen)
+    head = _find_head(positions)
     # A frontier that reaches back to the beginning holds none of it: it would stand behind the state.
     leading = {id(position) for position in head}
     tail = tuple(kept for kept in tail if id(kept.seen) not in leading)
@@ -213,14 +244,14 @@ def _make_plan(history: History, seen: list[Position], tail: tuple[TailPosition,
     tasks = _find_tasks(seen, start)
     special = {id(position) for position in (*head, *context, *((request,) if request else ()), *tasks)}
     return Plan(
-        tip=tip,
+        tip=positions.tip,
         head=head,
         context=context,
         request=request,
         tail=tail,
         replaced=tuple(position for position in seen[:start] if id(position) not in special),
-        tokens_before=history.tokens,
-        cut_from=history.cut_from,
+        tokens_before=positions.history.tokens,
+        cut_from=positions.history.cut_from,
         quoted=tuple(
             Quote(source=task.entry.source, seen=task, tokens=task.entry.tokens)
             for task in tasks
@@ -229,16 +260,14 @@ def _make_plan(history: History, seen: list[Position], tail: tuple[TailPosition,
     )
 
 
-def _shorten_outputs(seen: list[Position], *, unread: Sequence[int], frontier_tokens: int) -> list[TailPosition]:
+def _shorten_outputs(positions: Positions, *, unread: Sequence[int], frontier_tokens: int) -> list[TailPosition]:
     """Return each position as the tail would hold it.
 
     Large outputs keep their beginning and end, unless they are among the newest, or unread: then they are whole as far as there
     is room, and the one that no longer fits takes what is left. An output that a later one repeats is one line.
     """
-    outputs = [index for index, position in enumerate(seen) if position.view.kind is ItemKind.OUTPUT]
-    newest = {seen[index].view.text: index for index in outputs}
-    known = set(unread)
-    read = [index for index in outputs if index not in known]
+    seen, known = positions.seen, set(unread)
+    read = [index for index in positions.outputs if index not in known]
     room = {
         **_share_room(seen, unread, room=UNREAD_FRONTIERS * frontier_tokens),
         **_share_room(seen, read, room=max(frontier_tokens * FRESH_PERCENT // 100, min(FRESH_TOKENS, frontier_tokens // 2))),
@@ -247,7 +276,7 @@ def _shorten_outputs(seen: list[Position], *, unread: Sequence[int], frontier_to
     for index, position in enumerate(seen):
         entry = position.entry
         large = position.view.kind is ItemKind.OUTPUT and entry.tokens > CUT_ABOVE_TOKENS
-        repeated = large and newest[position.view.text] != index
+        repeated = large and positions.newest_outputs[position.view.text] != index
         cut = large and entry.tokens > room.get(index, 0)
         stub = entry.kind is EntryKind.STUB or repeated or cut
         shown = max(room.get(index, 0) - AROUND_CUT_TOKENS, CUT_TOKENS) if cut and not repeated else None
@@ -255,7 +284,7 @@ def _shorten_outputs(seen: list[Position], *, unread: Sequence[int], frontier_to
     return kept
 
 
-def _share_room(seen: list[Position], outputs: Sequence[int], *, room: int) -> dict[int, int]:
+def _share_room(seen: Sequence[Position], outputs: Sequence[int], *, room: int) -> dict[int, int]:
     """Return how many tokens each of these outputs may take, the newest first: all it needs, until there is no more room."""
     shares: dict[int, int] = {}
     for index in reversed(outputs):
@@ -269,7 +298,7 @@ def _share_room(seen: list[Position], outputs: Sequence[int], *, room: int) -> d
     return shares
 
 
-def _find_unread_outputs(seen: list[Position]) -> list[int]:
+def _find_unread_outputs(seen: Sequence[Position]) -> list[int]:
     """Return the outputs behind everything the model said: it has not read them yet."""
     start = len(seen)
     while start and (seen[start - 1].view.kind is ItemKind.OUTPUT or _is_input(seen[start - 1].view)):
@@ -277,25 +306,22 @@ def _find_unread_outputs(seen: list[Position]) -> list[int]:
     return [index for index in range(start, len(seen)) if seen[index].view.kind is ItemKind.OUTPUT]
 
 
-def _find_calls_start(seen: list[Position], unread: Sequence[int]) -> int:
+def _find_calls_start(positions: Positions, unread: Sequence[int]) -> int:
     """Return the index at which the calls begin whose outputs are unread; the end, if there are none."""
-    if not unread:
-        return len(seen)
-    return max(cut for cut in find_boundaries([position.view for position in seen]) if cut <= unread[0])
+    return max(cut for cut in positions.cuts if cut <= unread[0]) if unread else len(positions.seen)
 
 
-def _find_tail_start(kept: list[TailPosition], *, budget: int, reach: int) -> int:
+def _find_tail_start(positions: Positions, kept: list[TailPosition], *, budget: int, reach: int) -> int:
     """Return the index the tail begins at: the oldest cut within budget, or a person's message after it that keeps most of it.
 
     A cut within `reach` if those within budget fill less than half of it.
 
     What is under way (an open call, reasoning still without its item) is kept whatever it costs.
     """
-    seen = [each.seen for each in kept]
+    seen, cuts = positions.seen, positions.cuts
     sizes = [0] * (len(seen) + 1)
     for index in range(len(seen) - 1, -1, -1):
         sizes[index] = sizes[index + 1] + kept[index].tokens
-    cuts = find_boundaries([position.view for position in seen])
     oldest = next((cut for cut in cuts if sizes[cut] <= budget), cuts[-1])
     if 2 * sizes[oldest] < budget:
         oldest = max((cut for cut in cuts if cut < oldest and sizes[cut] <= reach), default=oldest)
@@ -305,7 +331,7 @@ def _find_tail_start(kept: list[TailPosition], *, budget: int, reach: int) -> in
     return oldest
 
 
-def _find_pending_start(seen: list[Position]) -> int:
+def _find_pending_start(seen: Sequence[Position]) -> int:
     """Return the index at which input begins that nobody has answered, whatever it costs to keep; the end, if there is none."""
     start = len(seen)
     while start and _is_input(seen[start - 1].view):
@@ -313,7 +339,7 @@ def _find_pending_start(seen: list[Position]) -> int:
     return next((index for index in range(start, len(seen)) if _is_request_or_task(seen[index].view)), len(seen))
 
 
-def _is_turn_start(seen: list[Position], index: int) -> bool:
+def _is_turn_start(seen: Sequence[Position], index: int) -> bool:
     """Whether a turn begins at `index`: a person's message or an agent's task, or host context that leads up to one."""
     for position in seen[index:]:
         if _is_request_or_task(position.view):
@@ -323,14 +349,14 @@ def _is_turn_start(seen: list[Position], index: int) -> bool:
     return False
 
 
-def _find_request(seen: list[Position], start: int) -> Position | None:
+def _find_request(seen: Sequence[Position], start: int) -> Position | None:
     """Return the newest person's message where it stands before the tail: its turn is still going on."""
     if any(_is_request(position.view) for position in seen[start:]):
         return None
     return next((position for position in reversed(seen[:start]) if _is_request(position.view)), None)
 
 
-def _find_tasks(seen: list[Position], start: int) -> tuple[Position, ...]:
+def _find_tasks(seen: Sequence[Position], start: int) -> tuple[Position, ...]:
     """Return what other agents asked for last, where it stands before the tail and nobody asked for anything since."""
     newest = next((index for index in reversed(range(len(seen))) if _is_request_or_task(seen[index].view)), len(seen))
     if newest >= start or not _is_task(seen[newest].view):
@@ -359,18 +385,19 @@ def _is_request_or_task(view: View) -> bool:
     return _is_request(view) or _is_task(view)
 
 
-def _find_head(history: History, seen: Sequence[Position]) -> tuple[Position, ...]:
+def _find_head(positions: Positions) -> tuple[Position, ...]:
     """Return the instructions and tools a window begins with, but for those of which there is a newer version.
 
     What stands behind a state is not in front, though everything before it was replaced.
     """
-    front = len(list(takewhile(lambda entry: entry.kind not in (EntryKind.STATE, EntryKind.START), history.entries)))
+    front = len(list(takewhile(lambda entry: entry.kind not in (EntryKind.STATE, EntryKind.START), positions.history.entries)))
+    seen = positions.seen
     leading = takewhile(lambda position: position.view.role is Role.SYSTEM, seen[:front])
     texts = {position.view.context: position.view.text for position in seen if position.view.context is not None}
     return tuple(position for position in leading if texts.get(position.view.context or "") == position.view.text)
 
 
-def _find_newest_context(seen: list[Position], start: int) -> tuple[Position, ...]:
+def _find_newest_context(seen: Sequence[Position], start: int) -> tuple[Position, ...]:
     """Return the newest version of each section of host context that the tail does not hold, in window order."""
     held = {position.view.context for position in seen[start:]}
     newest: dict[str, Position] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import normalise_text
@@ -44,35 +44,31 @@ def find_repeated(ledger: Ledger) -> frozenset[str]:
     messages = [entry for entry in ledger.entries if _is_message(entry)]
     if sum(estimate_text(entry.text) for entry in messages) <= PLENTY_TOKENS:
         return frozenset()
-    words = {entry.id: _list_words(entry) for entry in messages}
+    words = {entry.id: _list_words(entry.text) for entry in messages}
     told = Counter(word for said in words.values() for word in said)
     common = dict(told)
     repeated: set[str] = set()
     # The most common first, and of equals the oldest.
     for entry in sorted(messages[:-NEWEST_MESSAGES], key=lambda each: -_count_rarest(words[each.id], common)):
-        if not obliges(entry.text) and all(told[word] > OTHERS for word in words[entry.id]):
+        if all(told[word] > OTHERS for word in words[entry.id]) and not obliges(entry.text):
             repeated.add(entry.id)
             told.subtract(words[entry.id])
     return frozenset(repeated)
 
 
-def rank_messages(messages: Sequence[LedgerEntry], *, beside: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """Return messages, the most telling first: those with words that few others hold, and those that may bind later work.
-
-    Equal messages keep their order.
+def weigh_messages(messages: Iterable[LedgerEntry]) -> dict[str, tuple[int, int]]:
+    """Return the sort key of each message, by entry id, that puts the most telling first: those with words that few others hold,
+    and those that may bind later work.
     """
-    words = {entry.id: _list_words(entry) for entry in beside if entry.speaker is Speaker.USER}
+    texts = {entry.id: entry.text for entry in messages}
+    words = {entry_id: _list_words(text) for entry_id, text in texts.items()}
     common = Counter(word for said in words.values() for word in said)
-
-    def weigh(entry: LedgerEntry) -> tuple[int, int]:
-        rarest = _count_rarest(words.get(entry.id, frozenset()), common)
-        return -(rarest <= RARE) - may_bind(entry.text), rarest
-
-    return sorted(messages, key=weigh)
+    rarest = {entry_id: _count_rarest(said, common) for entry_id, said in words.items()}
+    return {entry_id: (-(rarest[entry_id] <= RARE) - may_bind(text), rarest[entry_id]) for entry_id, text in texts.items()}
 
 
-def _list_words(entry: LedgerEntry) -> frozenset[str]:
-    return frozenset(_word.findall(entry.text.casefold()))
+def _list_words(text: str) -> frozenset[str]:
+    return frozenset(_word.findall(text.casefold()))
 
 
 def _count_rarest(words: Iterable[str], common: dict[str, int]) -> int:

@@ -167,6 +167,9 @@ def find_values(text: str) -> frozenset[str]:
     found: set[str] = set()
     for token in _token.findall(text):
         bare = token.strip(".:-/#=~^+")
+        if bare.isalpha() and bare[1:].islower():
+            # A plain word: most are.
+            continue
         if len(bare) >= SHORTEST and (any(char.isdigit() for char in bare) or _name.fullmatch(bare)):
             found.add(bare)
     return frozenset(found)
