@@ -38,6 +38,9 @@ ACKNOWLEDGEMENTS = frozenset(
 )
 # Their words say something else when they stand alone.
 ACKNOWLEDGING_PHRASES = ("go on", "go ahead", "thank you", "keep going", "carry on", "sounds good", "looks good", "mach weiter")
+_gap = r"[\W_]"
+_told = "|".join((*(phrase.replace(" ", f"{_gap}+") for phrase in ACKNOWLEDGING_PHRASES), *map(re.escape, ACKNOWLEDGEMENTS)))
+_acknowledges = re.compile(rf"{_gap}*(?:(?:{_told})(?:{_gap}+|\Z))*")
 
 # Words that may oblige beyond the turn they were said in. A message with none is remembered in its own thread alone.
 _obliges = re.compile(
@@ -70,10 +73,7 @@ def obliges(said: str) -> bool:
 
 def is_acknowledgement(said: str) -> bool:
     """Whether a message only greets, acknowledges or asks to go on."""
-    words = " ".join("".join(char if char.isalnum() else " " for char in said.casefold()).split())
-    for phrase in ACKNOWLEDGING_PHRASES:
-        words = words.replace(phrase, "ok")
-    return all(word in ACKNOWLEDGEMENTS for word in words.split())
+    return _acknowledges.fullmatch(said.casefold()) is not None
 
 
 def shorten(said: str) -> str:
