@@ -14,7 +14,7 @@ from functools import cached_property
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import ASKED
-from threadkeep.compaction.quotes import weigh_messages
+from threadkeep.compaction.quotes import MessageWords
 from threadkeep.compaction.state_text import BRIEF_CHARS, PREFACE, render_line, render_state
 from threadkeep.tokens import estimate_bytes, estimate_text
 
@@ -51,8 +51,11 @@ class StateFitter:
     `repeated` are entries that add nothing to others.
     """
 
-    def __init__(self, ledger: Ledger, *, budget: StateBudget, repeated: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, ledger: Ledger, *, words: MessageWords, budget: StateBudget, repeated: frozenset[str] = frozenset()
+    ) -> None:
         self._ledger = ledger
+        self._words = words
         self._budget = budget
         self._repeated = repeated
         self._line_tokens: dict[tuple[str, bool], int] = {}
@@ -91,10 +94,6 @@ class StateFitter:
         """The size of the smallest state."""
         return estimate_state(self.fit(room_tokens=0))
 
-    @cached_property
-    def _ranks(self) -> dict[str, tuple[int, int]]:
-        return weigh_messages(entry for entry in self._ledger.entries if entry.speaker is Speaker.USER)
-
     def _fit_others(self, ledger: Ledger, *, allowed: int, budget: StateBudget) -> Ledger:
         """Return the ledger with the entries marked that its state leaves out to fit `allowed` tokens."""
         bound = allowed
@@ -121,7 +120,7 @@ class StateFitter:
         if room and not self._has_room(pools["messages"], room=room - others):
             # Long messages are told in brief, and those come first that say most; the other parts keep to their shares.
             brief = frozenset(entry.id for entry in pools["messages"] if len(entry.text) > BRIEF_CHARS)
-            pools["messages"].sort(key=lambda entry: self._ranks[entry.id])
+            pools["messages"].sort(key=self._words.weigh)
         spent = self._take_entries(pools["messages"], told, room=max(room - others, room * budget.messages // 100), brief=brief)
         for name, share in shares.items():
             spent += self._take_entries(pools[name], told, room=min(room - spent, room * share // 100))

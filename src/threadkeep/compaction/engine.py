@@ -36,7 +36,7 @@ from threadkeep.compaction.plan import (
     size_frontier,
     size_quotes,
 )
-from threadkeep.compaction.quotes import find_entries_in_view, find_repeated, quote_newest
+from threadkeep.compaction.quotes import MessageWords, find_entries_in_view, quote_newest
 from threadkeep.compaction.remarks import apply_remarks
 from threadkeep.compaction.report import PlanSummary, summarise
 from threadkeep.compaction.state_text import render_state
@@ -422,8 +422,10 @@ class _Composer:
         self._draft = draft
         self._dialect = proposal.brief.dialect
         self._audited = audit(proposal.brief.plan, _apply_draft(proposal, draft), focus=proposal.brief.focus)
-        self._repeated = find_repeated(self._audited.ledger)
-        self._fitter = StateFitter(self._audited.ledger, budget=proposal.state_budget, repeated=self._repeated)
+        ledger = self._audited.ledger
+        words = MessageWords(ledger)
+        self._repeated = words.find_repeated()
+        self._fitter = StateFitter(ledger, words=words, budget=proposal.state_budget, repeated=self._repeated)
         self._before = [seen.view for seen in proposal.brief.window]
         window = [seen.entry for seen in proposal.positions.seen]
         self._recorded = {entry.source: entry.item for entry in window}

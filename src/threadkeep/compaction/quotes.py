@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import normalise_text
@@ -36,42 +37,52 @@ RARE = 3
 _word = re.compile(r"\w+")
 
 
-def find_repeated(ledger: Ledger) -> frozenset[str]:
-    """Return the older messages that add nothing: each of their words is in two other messages that are told.
+class MessageWords:
+    """The words of people's messages in a ledger, and how many messages hold each."""
 
-    Messages that oblige, pins, notes and the newest messages are never among them; nor is any message of a short conversation.
-    """
-    messages = [entry for entry in ledger.entries if _is_message(entry)]
-    if sum(estimate_text(entry.text) for entry in messages) <= PLENTY_TOKENS:
-        return frozenset()
-    words = {entry.id: _list_words(entry.text) for entry in messages}
-    told = Counter(word for said in words.values() for word in said)
-    common = dict(told)
-    repeated: set[str] = set()
-    # The most common first, and of equals the oldest.
-    for entry in sorted(messages[:-NEWEST_MESSAGES], key=lambda each: -_count_rarest(words[each.id], common)):
-        if all(told[word] > OTHERS for word in words[entry.id]) and not obliges(entry.text):
-            repeated.add(entry.id)
-            told.subtract(words[entry.id])
-    return frozenset(repeated)
+    def __init__(self, ledger: Ledger) -> None:
+        self._said = [entry for entry in ledger.entries if entry.speaker is Speaker.USER]
+        self._weights: dict[str, tuple[int, int]] = {}
+
+    @cached_property
+    def _words(self) -> dict[str, frozenset[str]]:
+        return {entry.id: frozenset(_word.findall(entry.text.casefold())) for entry in self._said}
+
+    @cached_property
+    def _common(self) -> Counter[str]:
+        return Counter(word for words in self._words.values() for word in words)
+
+    def find_repeated(self) -> frozenset[str]:
+        """Return the older messages that add nothing: each of their words is in two other messages that are told.
+
+        Messages that oblige, pins, notes and the newest are never among them; nor is any message of a short conversation.
+        """
+        messages = [entry for entry in self._said if _is_message(entry)]
+        if sum(estimate_text(entry.text) for entry in messages) <= PLENTY_TOKENS:
+            return frozenset()
+        words = self._words
+        told = Counter(word for entry in messages for word in words[entry.id])
+        rarest = {entry.id: _count_rarest(words[entry.id], told) for entry in messages}
+        repeated: set[str] = set()
+        # The most common first, and of equals the oldest.
+        for entry in sorted(messages[:-NEWEST_MESSAGES], key=lambda each: -rarest[each.id]):
+            if all(told[word] > OTHERS for word in words[entry.id]) and not obliges(entry.text):
+                repeated.add(entry.id)
+                told.subtract(words[entry.id])
+        return frozenset(repeated)
+
+    def weigh(self, entry: LedgerEntry) -> tuple[int, int]:
+        """Return the sort key that puts the most telling messages first: those with words that few others hold, and those that
+        may bind later work.
+        """
+        weight = self._weights.get(entry.id)
+        if weight is None:
+            rarest = _count_rarest(self._words[entry.id], self._common)
+            weight = self._weights[entry.id] = (-(rarest <= RARE) - may_bind(entry.text), rarest)
+        return weight
 
 
-def weigh_messages(messages: Iterable[LedgerEntry]) -> dict[str, tuple[int, int]]:
-    """Return the sort key of each message, by entry id, that puts the most telling first: those with words that few others hold,
-    and those that may bind later work.
-    """
-    texts = {entry.id: entry.text for entry in messages}
-    words = {entry_id: _list_words(text) for entry_id, text in texts.items()}
-    common = Counter(word for said in words.values() for word in said)
-    rarest = {entry_id: _count_rarest(said, common) for entry_id, said in words.items()}
-    return {entry_id: (-(rarest[entry_id] <= RARE) - may_bind(text), rarest[entry_id]) for entry_id, text in texts.items()}
-
-
-def _list_words(text: str) -> frozenset[str]:
-    return frozenset(_word.findall(text.casefold()))
-
-
-def _count_rarest(words: Iterable[str], common: dict[str, int]) -> int:
+def _count_rarest(words: Iterable[str], common: Mapping[str, int]) -> int:
     return min((common[word] for word in words), default=0)
 
 

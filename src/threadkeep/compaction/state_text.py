@@ -44,11 +44,17 @@ def render_state(ledger: Ledger, *, whole: bool = False) -> str:
     """
     hidden = frozenset[str]() if whole else ledger.in_view | ledger.left_out
     brief = frozenset[str]() if whole else ledger.brief
+    shown: dict[Section, list[LedgerEntry]] = {section: [] for section in Section}
+    gone: dict[Section, list[LedgerEntry]] = {section: [] for section in Section}
+    for entry in ledger.entries:
+        if entry.id not in hidden:
+            shown[entry.section].append(entry)
+        elif entry.id in ledger.left_out:
+            gone[entry.section].append(entry)
     sections = []
-    for section in Section:
-        entries = [entry for entry in ledger.section(section) if entry.id not in hidden]
+    for section, entries in shown.items():
         lines = [f"- {render_line(entry, brief=entry.id in brief, with_id=whole)}" for entry in sort_for_reading(entries)]
-        lines.extend(_render_left_out(ledger, section) if not whole else ())
+        lines.extend(_render_left_out(gone[section]))
         sections.append("\n".join([HEADINGS[section], *(lines or ["- none"])]))
     preface = f"{PREFACE}{BEHIND}" if ledger.in_view and not whole else PREFACE
     return f"{preface}\n\n<{TAG}>\n" + "\n\n".join(sections) + f"\n</{TAG}>"
@@ -99,9 +105,8 @@ def _rank_entry(entry: LedgerEntry) -> int:
             return 3
 
 
-def _render_left_out(ledger: Ledger, section: Section) -> Iterator[str]:
+def _render_left_out(gone: Sequence[LedgerEntry]) -> Iterator[str]:
     """Yield the lines that count the entries a section has no room for."""
-    gone = [entry for entry in ledger.section(section) if entry.id in ledger.left_out]
     said = [entry for entry in gone if entry.speaker is Speaker.USER]
     if said:
         messages = _format_count(said, "message")
