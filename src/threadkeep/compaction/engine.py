@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from threadkeep.compaction.audit import AuditReport, audit, make_report
+from threadkeep.compaction.audit import Audited, AuditReport, audit, make_report
 from threadkeep.compaction.budget import StateBudget, StateFitter
 from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults, lay_out
 from threadkeep.compaction.drafts.draft import EXTRACTIVE as EXTRACTIVE_NAME
