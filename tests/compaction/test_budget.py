@@ -12,7 +12,6 @@ from threadkeep.compaction.budget import StateBudget, StateFitter, estimate_stat
 from threadkeep.compaction.findings import Finding
 from threadkeep.compaction.journal import Journal
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.quotes import MessageWords
 from threadkeep.compaction.state_text import render_state
 from threadkeep.threads import Pointer
 
@@ -49,7 +48,7 @@ LONG = Ledger(
 
 
 def fit(ledger: Ledger, *, room_tokens: int, budget: StateBudget, in_view: frozenset[str] = frozenset()) -> Ledger:
-    return StateFitter(ledger, words=MessageWords(ledger), budget=budget).fit(room_tokens=room_tokens, in_view=in_view)
+    return StateFitter(ledger, budget=budget).fit(room_tokens=room_tokens, in_view=in_view)
 
 
 def told(ledger: Ledger, speaker: Speaker) -> list[LedgerEntry]:

@@ -16,7 +16,6 @@ from threadkeep.compaction.drafts.draft import Draft
 from threadkeep.compaction.engine import conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Operation, Section, Speaker, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, merge_observed
-from threadkeep.compaction.quotes import MessageWords
 from threadkeep.compaction.remarks import apply_remarks, get_words
 from threadkeep.compaction.state_text import render_line, render_state
 from threadkeep.threads import Checkpoint, PinBody, Pointer, Remark, RemarkBody, SaidBody, UnpinBody
@@ -54,9 +53,7 @@ def test_a_pinned_entry_never_disappears(
     assert {each.id for each in chosen} <= {each.id for each in held}
     for draft in drafts:
         state = merge_observed(apply(state, draft, spoken=said_at), WORK)
-        state = load_ledger(
-            dump_ledger(StateFitter(state, words=MessageWords(state), budget=StateBudget()).fit(room_tokens=room))
-        )
+        state = load_ledger(dump_ledger(StateFitter(state, budget=StateBudget()).fit(room_tokens=room)))
         assert [state.find(each.id) for each in held] == held
         lines = render_state(state).split("\n")
         assert [each.id for each in held if f"- {render_line(each)}" not in lines] == []

@@ -52,10 +52,10 @@ class StateFitter:
     """
 
     def __init__(
-        self, ledger: Ledger, *, words: MessageWords, budget: StateBudget, repeated: frozenset[str] = frozenset()
+        self, ledger: Ledger, *, budget: StateBudget, words: MessageWords | None = None, repeated: frozenset[str] = frozenset()
     ) -> None:
         self._ledger = ledger
-        self._words = words
+        self._words = words or MessageWords(ledger)
         self._budget = budget
         self._repeated = repeated
         self._line_tokens: dict[tuple[str, bool], int] = {}

@@ -10,7 +10,7 @@ import msgspec
 
 from threadkeep.compaction.audit import Audited, make_report
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.budget import fit
+from threadkeep.compaction.budget import StateFitter
 from threadkeep.compaction.engine import remember
 from threadkeep.compaction.ledger import Ledger, dump_ledger
 from threadkeep.compaction.merge import merge_observed
@@ -44,7 +44,7 @@ async def carry_over(
     """
     audited = await _remember(backend, thread_id, at=at)
     in_view = find_entries_said_again(audited.ledger, said)
-    state = fit(audited.ledger, in_view=in_view, room_tokens=room_tokens, budget=backend.policy.state_budget)
+    state = StateFitter(audited.ledger, budget=backend.policy.state_budget).fit(in_view=in_view, room_tokens=room_tokens)
     if all(entry.id in state.in_view | state.left_out for entry in state.entries):
         return None
     item = dialect.make_user_message(render_state(state))
