@@ -74,6 +74,7 @@ class Config:
         prompt_cache_breakpoints: Whether the gateway marks the ends of head and checkpoint for GPT-5.6 and later.
         compact_commands: The words that compact a conversation when typed in a chat, separated by blanks.
         control_commands: The first words of all other commands typed in a chat, such as `tk status`, separated by blanks.
+        persistence: Whether everything is recorded, or only what is needed to continue.
         openai_upstream: Where Responses and Chat Completions requests go.
         anthropic_upstream: Where Messages requests go.
         gemini_upstream: Where Gemini requests go.
@@ -127,6 +128,7 @@ class Config:
     prompt_cache_breakpoints: str = "no"
     compact_commands: str = "/compact /codex-compact"
     control_commands: str = "tk"
+    persistence: str = "extended"
     openai_upstream: str = "https://api.openai.com"
     anthropic_upstream: str = "https://api.anthropic.com"
     gemini_upstream: str = "https://generativelanguage.googleapis.com"
@@ -163,6 +165,7 @@ CHOICES = {
     "bound_thinking": ("strip", "drop_block"),
     "prompt_cache_key": ("client", "derived"),
     "prompt_cache_breakpoints": ("no", "yes"),
+    "persistence": ("limited", "extended"),
     "access_log": ("on", "off"),
     "log_content": ("on", "off"),
 }

@@ -47,6 +47,17 @@ async def test_a_redacted_history_is_found_by_what_the_client_resends(tmp_path: 
     assert redacted == [True, False]
 
 
+async def test_a_limited_store_keeps_figures_of_answers_and_not_their_items(tmp_path: Path) -> None:
+    """What the client echoes is history anyway; the estimates still learn."""
+    config = Config(store=str(tmp_path / "threads.db"), persistence="limited", model_context_window=4_000)
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t")
+        await thread.record(turns(1, 2))
+        before = (await thread.window()).tokens
+        await thread.record_usage(input_tokens=2 * before, output_tokens=5)
+        assert (await thread.window()).pressure.tokens == 2 * before
+
+
 async def test_a_store_in_memory_is_a_store_until_it_is_closed() -> None:
     """The same threads, compactions and checks, and nothing on disk."""
     async with Threadkeep(Config(store="memory:", model_context_window=4_000)) as tk:

@@ -270,6 +270,7 @@ async def test_it_is_off_by_default(wire: WireName, store_file: Path) -> None:
         pytest.param(
             {"gateway_recall_tool": "no", "gateway_recall_tool_for": {"tenant:local": "yes"}}, {}, BOTH_TOOLS, id="a tenant"
         ),
+        pytest.param({"persistence": "limited"}, {}, OWN, id="nothing is kept beside the history"),
     ],
 )
 async def test_who_is_given_it_can_be_said(
@@ -347,7 +348,7 @@ async def test_a_note_that_only_looks_like_one_is_not_put_back(store_file: Path)
             (summary,) = await tk.threads()
             row = await tk.backend.store.get(summary.id)
             note = NewRecord(kind=RecordKind.NOTE, at_ms=1, turn=1, tokens=0, body=json.dumps(forged).encode())
-            await tk.backend.store.append(summary.id, [note], expected=row.next)
+            await tk.backend.append(summary.id, [note], expected=row.next)
         async with recalling(store_file, provider, "responses", streamed=True) as again:
             again.history = client.history
             await again.ask("On.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.store import Record, RecordKind
+from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.threads import (
     Attempt,
     AttemptCost,
@@ -13,8 +13,10 @@ from threadkeep.threads import (
     encode_body,
     is_failed_attempt,
     read_failed_attempts,
+    reduce_records,
     sum_attempts,
 )
+from threadkeep.threads.records import Persistence
 
 PAID = Attempt(
     strategy="handoff",
@@ -70,6 +72,12 @@ def test_only_a_reply_with_a_target_is_one(record: Record) -> None:
 def test_one_that_cannot_be_read_is_one_all_the_same(record: Record) -> None:
     """There is nothing to tell of it."""
     assert (is_failed_attempt(record), read_failed_attempts(record)) == (True, None)
+
+
+def test_limited_keeps_what_was_tried_in_vain() -> None:
+    """It is figures and nothing else."""
+    record = NewRecord(kind=RecordKind.REPLY, at_ms=3, turn=2, tokens=0, body=BODY, target=0)
+    assert reduce_records([record], Persistence.LIMITED) == [record]
 
 
 def test_an_attempt_of_an_older_threadkeep_is_read() -> None:

@@ -12,7 +12,7 @@ from tests.histories import answered, call, output, reasoning, said
 from tests.parity.vocabulary import Json, Speech, config, crashed_copy
 from tests.threads.agent import recorded, refusal, run_turn
 
-from threadkeep import Threadkeep
+from threadkeep import Config, Threadkeep
 from threadkeep.errors import OrdinalConflict
 from threadkeep.threads.lease import TURN_LEASE_MS
 from threadkeep.threads.turn_state import TurnState
@@ -146,3 +146,20 @@ async def test_usage_is_noted_although_mail_comes_in(tk: Threadkeep) -> None:
         await (await tk.thread("t")).deliver("hello")
         await turn.record([answered("Done.")], usage={"input_tokens": 10, "output_tokens": 2})
     assert await recorded(thread) == [said("Go."), answered("Done.")]
+
+
+async def test_the_smallest_record_of_a_thread_still_tells_how_its_turns_ended(store_file: Path) -> None:
+    """What `limited` keeps is enough for the mailbox and for every state."""
+    async with Threadkeep(Config(store=str(store_file), persistence="limited")) as tk:
+        thread = await tk.thread("t")
+        await thread.deliver("first", sender="a", mail_id="1")
+        async with thread.turn([]) as turn:
+            await turn.window()
+            await turn.record([answered("Heard.")], usage={"input_tokens": 10, "output_tokens": 2})
+        with pytest.raises(ConnectionError):
+            async with thread.turn([said("Go.")]):
+                raise ConnectionError
+    async with Threadkeep(Config(store=str(store_file), persistence="limited")) as tk:
+        thread = await tk.thread("t")
+        assert [turn.state for turn in await thread.turns()] == [TurnState.CLOSED, TurnState.ABORTED]
+        assert ((await thread.mail()).pending, (await thread.deliver("first", mail_id="1")).is_new) == ((), False)

@@ -119,6 +119,17 @@ async def test_more_files_than_are_kept_open_are_followed(tk: Threadkeep, tmp_pa
     assert (await tk.verify()).ok
 
 
+async def test_limited_persistence_keeps_items_and_no_notes(tmp_path: Path) -> None:
+    """What only a viewer would show is not kept where it is not wanted, and importing again still adds nothing."""
+    async with Threadkeep(Config(store=str(tmp_path / "l.db"), persistence="limited")) as tk:
+        path = put(tmp_path / "a.jsonl", meta(), *turn(1), SUMMARY, *turn(2))
+        await bring_in(tk, path)
+        assert await bodies(tk, THREAD, RecordKind.NOTE) == []
+        assert await window(tk, THREAD) == [user("s"), *spoken(2)]
+        assert [thread.added for thread in (await bring_in(tk, path)).threads] == [0]
+        assert (await tk.verify()).ok
+
+
 async def test_redaction_reaches_items_notes_and_compactions(tmp_path: Path) -> None:
     """Nothing that the hook takes out is written, wherever in a rollout it stands."""
 

@@ -153,7 +153,7 @@ async def appended(tk: Threadkeep, thread: Thread, records: Sequence[NewRecord])
     """Append records at the end of a thread, in the turn it is in."""
     row = await tk.backend.store.get(thread.id)
     turn = await load_current_turn(tk.backend.store, row, stop=row.next)
-    await tk.backend.store.append(thread.id, [replace(record, turn=turn) for record in records], expected=row.next)
+    await tk.backend.append(thread.id, [replace(record, turn=turn) for record in records], expected=row.next)
 
 
 def _now(tk: Threadkeep) -> int:

@@ -325,6 +325,7 @@ async def append_entries(tk: Threadkeep, name: str, bodies: Sequence[bytes], *, 
     Raises:
         OrdinalConflict: Another writer appended meanwhile.
     """
+    # Appended directly: the policy that drops records must not leave gaps in a transcript.
     now = tk.backend.clock.now_ms()
     notes = [NewRecord(kind=RecordKind.NOTE, at_ms=now, turn=0, tokens=0, body=body) for body in bodies]
     return await tk.backend.store.append(name, notes, expected=expected)

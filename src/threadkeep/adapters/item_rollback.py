@@ -40,7 +40,7 @@ async def pop_newest_item(tk: Threadkeep, thread: Thread) -> dict[str, Any] | No
     # A turn record without its request would still count as a turn, so it is rolled back too.
     opens_turn = bool(before) and before[0].kind is RecordKind.TURN
     at, turn = (newest.ordinal - 1, newest.turn - 1) if opens_turn else (newest.ordinal, newest.turn)
-    await tk.backend.store.append(thread.id, [_make_rollback(tk, at=at, turn=turn)], expected=row.next)
+    await tk.backend.append(thread.id, [_make_rollback(tk, at=at, turn=turn)], expected=row.next)
     item: dict[str, Any] = decode_json(newest.body)
     return item
 
@@ -52,7 +52,7 @@ async def clear_thread(tk: Threadkeep, thread: Thread) -> None:
         OrdinalConflict: Another writer appended meanwhile.
     """
     row = await tk.backend.store.get(thread.id)
-    await tk.backend.store.append(thread.id, [_make_rollback(tk, at=BEGINNING, turn=0)], expected=row.next)
+    await tk.backend.append(thread.id, [_make_rollback(tk, at=BEGINNING, turn=0)], expected=row.next)
 
 
 async def record_foreign_compaction(tk: Threadkeep, thread: Thread, items: Sequence[Mapping[str, Any]]) -> bool:
@@ -84,7 +84,7 @@ async def record_foreign_compaction(tk: Threadkeep, thread: Thread, items: Seque
         target=checkpoint.cut,
     )
     back = _make_rollback(tk, at=cleared_at, turn=tip.turn)
-    await tk.backend.store.append(row.id, [back, record], expected=row.next)
+    await tk.backend.append(row.id, [back, record], expected=row.next)
     return True
 
 

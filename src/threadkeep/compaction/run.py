@@ -150,7 +150,7 @@ async def commit(backend: Backend, record: NewRecord, *, basis: Basis) -> int:
         if await _has_erased_records(backend.store, basis):
             raise StaleCheckpoint(basis.thread_id)
         try:
-            return await backend.store.append(basis.thread_id, [record], expected=expected) - 1
+            return await backend.append(basis.thread_id, [record], expected=expected) - 1
         except OrdinalConflict as conflict:
             expected = conflict.actual
         if not await _is_on_path(backend.store, basis) or await _is_overtaken(backend.store, basis, stop=expected):

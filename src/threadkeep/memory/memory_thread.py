@@ -147,4 +147,5 @@ class MemoryThread:
 
     async def _append(self, row: ThreadRow, record: MemoryRecord) -> None:
         note = NewRecord(kind=RecordKind.NOTE, at_ms=self._backend.clock.now_ms(), turn=0, tokens=0, body=encode_record(record))
+        # Straight into the store: the persistence mode does not apply to the memory.
         await self._backend.store.append(row.id, [note], expected=row.next)

@@ -14,6 +14,7 @@ from threadkeep.threads.records import (
     LayoutEntry,
     LiteralEntry,
     MetaBody,
+    Persistence,
     PinBody,
     Pointer,
     Remark,
@@ -35,6 +36,7 @@ from threadkeep.threads.records import (
     parse_pointer,
     read_failed_attempts,
     read_remark,
+    reduce_records,
     sum_attempts,
 )
 from threadkeep.threads.window import EntryKind, History, WindowEntry, assemble
@@ -55,6 +57,7 @@ __all__ = [
     "LivePath",
     "MetaBody",
     "PathWalk",
+    "Persistence",
     "PinBody",
     "Pointer",
     "Remark",
@@ -80,5 +83,6 @@ __all__ = [
     "parse_pointer",
     "read_failed_attempts",
     "read_remark",
+    "reduce_records",
     "sum_attempts",
 ]

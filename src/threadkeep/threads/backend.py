@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from threadkeep.errors import OrdinalConflict
-from threadkeep.store import NewRecord
+from threadkeep.store import NewRecord, NewThread
 from threadkeep.store.base import FullStore
+from threadkeep.threads.records import Persistence, reduce_records
 from threadkeep.tokens import Limits, Scope
 
 
@@ -48,6 +49,7 @@ class ThreadBackend:
     clock: Clock
     limits: Limits
     holder: str
+    persistence: Persistence = Persistence.EXTENDED
     redact: Redact | None = None
     limits_by_model: Mapping[str, Limits] = field(default_factory=dict)
     scope: Scope = "total"
@@ -69,10 +71,21 @@ class ThreadBackend:
         """Add context windows from a provider's model list."""
         self.listed.update({model: self.of_window(window) for model, window in windows.items()})
 
+    async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> int:
+        """Create a thread with the records that the persistence mode keeps; return its next ordinal."""
+        kept = reduce_records(records, self.persistence)
+        await self.store.create(thread, kept)
+        return thread.start + len(kept)
+
+    async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
+        """Append the records that the persistence mode keeps; return the next ordinal. See `ThreadStore.append`."""
+        kept = reduce_records(records, self.persistence)
+        return await self.store.append(thread_id, kept, expected=expected) if kept else expected
+
     async def append_beside(self, thread_id: str, record: NewRecord, *, expected: int) -> int:
         """Append a record outside the history, even after records of other writers; return the next ordinal."""
         while True:
             try:
-                return await self.store.append(thread_id, [record], expected=expected)
+                return await self.append(thread_id, [record], expected=expected)
             except OrdinalConflict as moved:
                 expected = moved.actual

@@ -215,7 +215,7 @@ async def append_with_update(
     place = next(at for at, record in enumerate(records) if record.kind is RecordKind.ITEM)
     body = encode_body(telling.body)
     record = NewRecord(kind=RecordKind.CONTEXT, at_ms=now, turn=records[place].turn, tokens=0, body=body)
-    reached = await backend.store.append(thread_id, [*records[:place], record, *records[place:]], expected=tip.next)
+    reached = await backend.append(thread_id, [*records[:place], record, *records[place:]], expected=tip.next)
     return replace(after, next=reached)
 
 

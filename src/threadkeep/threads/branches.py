@@ -55,7 +55,7 @@ async def create_fork(backend: ThreadBackend, parent: str, *, at: int, new_id: s
         RecordNotFound: `parent` has no record before `at`.
     """
     begun = await prepare_fork(backend, parent, at=at, new_id=new_id)
-    await backend.store.create(begun.thread, [begun.meta])
+    await backend.create(begun.thread, [begun.meta])
     return Branched(thread=begun.thread.id, parent=parent, at=at)
 
 
@@ -103,7 +103,7 @@ async def roll_back(backend: ThreadBackend, thread_id: str, *, turns: int, diale
         body=encode_body(RollbackBody(turns=turns)),
         target=at,
     )
-    await backend.store.append(thread_id, [record], expected=row.next)
+    await backend.append(thread_id, [record], expected=row.next)
     return Branched(thread=thread_id, parent=row.parent, at=at)
 
 
@@ -130,7 +130,7 @@ async def undo_rollback(backend: ThreadBackend, thread_id: str) -> int:
         body=encode_body(RollbackBody(turns=0)),
         target=at,
     )
-    await backend.store.append(thread_id, [record], expected=row.next)
+    await backend.append(thread_id, [record], expected=row.next)
     return at
 
 
@@ -152,7 +152,7 @@ async def undo_compaction(backend: ThreadBackend, thread_id: str) -> int:
         body=encode_body(UndoBody()),
         target=path.checkpoint.ordinal,
     )
-    await backend.store.append(thread_id, [record], expected=row.next)
+    await backend.append(thread_id, [record], expected=row.next)
     return path.checkpoint.ordinal
 
 

@@ -444,7 +444,7 @@ class MailService:
 
     async def _try_append_at(self, expected: int, records: Sequence[NewRecord]) -> bool:
         try:
-            await self._backend.store.append(self._thread_id, records, expected=expected)
+            await self._backend.append(self._thread_id, records, expected=expected)
         except OrdinalConflict:
             return False
         return True

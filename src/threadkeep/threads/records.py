@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar, assert_never
 
 import msgspec
 
@@ -432,3 +433,58 @@ def read_remark(record: Record, *, seen: Checkpoint | None = None) -> Remark | N
     except msgspec.MsgspecError:
         return None
     return Remark(source=Pointer(record.thread_id, record.ordinal), body=body, seen=seen)
+
+
+class Persistence(StrEnum):
+    """How much of a thread is recorded."""
+
+    LIMITED = "limited"
+    EXTENDED = "extended"
+
+
+def reduce_records(records: Sequence[NewRecord], mode: Persistence) -> list[NewRecord]:
+    """Return the part of `records` that a mode keeps, in the same order.
+
+    Chained records are always kept whole, because later links depend on them. Threads written in one mode can be read, and
+    appended to, in the other.
+    """
+    match mode:
+        case Persistence.EXTENDED:
+            return list(records)
+        case Persistence.LIMITED:
+            reduced = (record if record.chain is not None else _reduce_record(record) for record in records)
+            return [record for record in reduced if record is not None]
+        case _:
+            assert_never(mode)
+
+
+def _reduce_record(record: NewRecord) -> NewRecord | None:
+    match record.kind:
+        case (
+            RecordKind.META
+            | RecordKind.TURN
+            | RecordKind.CONTEXT
+            | RecordKind.ITEM
+            | RecordKind.CHECKPOINT
+            | RecordKind.UNDO
+            | RecordKind.ROLLBACK
+            | RecordKind.MAIL
+        ):
+            return record
+        case RecordKind.REPLY:
+            return _drop_items(record)
+        case RecordKind.NOTE:
+            # Of unchained notes only a person's have an effect.
+            return record if is_remark(record) else None
+        case _:
+            assert_never(record.kind)
+
+
+def _drop_items(record: NewRecord) -> NewRecord:
+    """Return a reply without its items; its figures calibrate later estimates."""
+    try:
+        reply = decode_body(record.body, ReplyBody)
+    except msgspec.MsgspecError:
+        # An unknown form: keep it whole.
+        return record
+    return replace(record, body=encode_body(msgspec.structs.replace(reply, items=[])))

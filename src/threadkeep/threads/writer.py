@@ -74,7 +74,7 @@ async def create_thread(backend: ThreadBackend, dialect: Dialect, *, thread_id: 
         ThreadExists: One of that name is there.
     """
     begun = prepare_thread(backend, dialect, thread_id=thread_id, agent=agent)
-    await backend.store.create(begun.thread, [begun.meta])
+    await backend.create(begun.thread, [begun.meta])
     return begun.thread.id
 
 
@@ -102,10 +102,9 @@ async def append_items(
     records, after = await asyncio.to_thread(make) if takes_long else make()
     records = [*before, *records]
     if begun is not None:
-        await backend.store.create(begun.thread, [begun.meta, *records])
-        reached = begun.thread.start + 1 + len(records)
+        reached = await backend.create(begun.thread, [begun.meta, *records])
     else:
-        reached = await backend.store.append(thread_id, records, expected=tip.next) if records else tip.next
+        reached = await backend.append(thread_id, records, expected=tip.next)
     return Tip(next=reached, turn=after.turn, depth=after.depth, chain=after.chain)
 
 
@@ -181,4 +180,4 @@ async def update_metadata(
         tokens=0,
         body=encode_body(changed),
     )
-    await backend.store.append(thread_id, [record], expected=row.next)
+    await backend.append(thread_id, [record], expected=row.next)

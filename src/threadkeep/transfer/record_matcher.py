@@ -15,6 +15,7 @@ from threadkeep.dialects import Dialect
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
 from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.threads import reduce_records
 from threadkeep.threads.branches import create_fork
 from threadkeep.threads.writer import create_thread
 from threadkeep.transfer.rows import make_short_digest
@@ -85,8 +86,8 @@ class RecordMatcher:
         self._pending_bytes = 0
         self._written = 0
 
-    async def put(self, make: Make) -> RecordPlace:
-        """Find or append the record that `make` returns for an ordinal."""
+    async def put(self, make: Make) -> RecordPlace | None:
+        """Find or append the record that `make` returns for an ordinal; None if the persistence mode drops it."""
         if not self.begun:
             await self._begin()
         while self._rows is not None:
@@ -94,7 +95,9 @@ class RecordMatcher:
             if row is None:
                 await self._end_rows()
                 continue
-            record = make(row.ordinal)
+            record = self._reduce(make(row.ordinal))
+            if record is None:
+                return None
             if _is_there(record, row):
                 self._rows.take()
                 self._passed = None
@@ -125,7 +128,7 @@ class RecordMatcher:
         """
         while self._pending:
             try:
-                self._written = await self._backend.store.append(self.thread_id, self._pending, expected=self._written)
+                self._written = await self._backend.append(self.thread_id, self._pending, expected=self._written)
             except OrdinalConflict as lost:
                 await self._catch_up(lost)
             else:
@@ -156,9 +159,15 @@ class RecordMatcher:
         row = await find_row(self._backend.store, self.thread_id)
         return self._rows is None and row is not None and row.next == self._written
 
-    async def _append(self, make: Make) -> RecordPlace:
+    def _reduce(self, record: NewRecord) -> NewRecord | None:
+        kept = reduce_records([record], self._backend.persistence)
+        return kept[0] if kept else None
+
+    async def _append(self, make: Make) -> RecordPlace | None:
         ordinal = self._written + len(self._pending)
-        record = make(ordinal)
+        record = self._reduce(make(ordinal))
+        if record is None:
+            return None
         self._pending.append(record)
         self._pending_bytes += len(record.body)
         if len(self._pending) >= BATCH_RECORDS or self._pending_bytes >= BATCH_BYTES:

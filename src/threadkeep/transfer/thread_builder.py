@@ -271,9 +271,10 @@ class ThreadBuilder:
         for note in self._lane.opening:
             await self._add_note(note)
 
-    async def _put(self, make: Make) -> RecordPlace:
+    async def _put(self, make: Make) -> RecordPlace | None:
         put = await self._track.put(make)
-        self._place = replace(self._place, next=put.ordinal + 1)
+        if put is not None:
+            self._place = replace(self._place, next=put.ordinal + 1)
         return put
 
     def _record(self, kind: RecordKind, body: bytes, *, at_ms: int | None, turn: int, target: int | None = None) -> NewRecord:
@@ -304,6 +305,8 @@ class ThreadBuilder:
                 redacted=arrived.redacted,
             )
         )
+        if put is None:
+            raise AssertionError("an item is always kept")
         self.items += 1
         self._place = replace(self._place, chain=link, depth=depth, tokens=self._place.tokens + arrived.tokens)
         self._mark_turn(view, before=before, opens=opens, first=put.ordinal if begun is None else begun.ordinal)
@@ -313,7 +316,7 @@ class ThreadBuilder:
             self._place = replace(self._place, said=Said(recorded, before.said))
         self._name(step.key, before, recorded)
 
-    async def _add_turn(self, view: View, *, at_ms: int | None) -> RecordPlace:
+    async def _add_turn(self, view: View, *, at_ms: int | None) -> RecordPlace | None:
         turn = self._place.turn + 1
         preview = " ".join(view.said.split())[:PREVIEW_CHARS]
         body = encode_body(TurnBody(preview=preview))
@@ -403,7 +406,8 @@ class ThreadBuilder:
             return replace(record, tokens=made.tokens_after)
 
         put = await self._put(make)
-        self._place = replace(self._place, hidden=here.tokens - made.tokens_after, checkpoint=put.ordinal)
+        if put is not None:
+            self._place = replace(self._place, hidden=here.tokens - made.tokens_after, checkpoint=put.ordinal)
 
     def _place_position(self, position: Item | str, *, issuer: str) -> Placed | None:
         """Return a position of a compacted history; None if it names an item that is not in this file."""

@@ -43,6 +43,7 @@ from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.gateway.status import find_status
 from threadkeep.memory.memory import Summary
+from threadkeep.threads.records import Persistence
 
 log = logging.getLogger("threadkeep.gateway")
 
@@ -185,8 +186,9 @@ class RecordedConversations:
         opened.found = await self._lookup.find(opened.history, opened)
         opened.memory = await self._find_memory(opened.known, client=opened.hints.client)
         # An exchange must be stored to the byte, or the provider would see another history at the next request.
+        keeps_bytes = self._backend.persistence is Persistence.EXTENDED and self._backend.redact is None
         offered = can_offer_recall(opened.request, opened.history, opened.hints, dialect=self._dialect, rules=self._rules)
-        if offered and self._backend.redact is None:
+        if keeps_bytes and offered:
             opened.recalled = await self._exchanges.load(opened.known)
 
     async def _answer_command(self, opened: OpenRequest) -> Answered | None:
