@@ -13,7 +13,6 @@ from tests.llm.wires import MESSAGES, RESPONSES
 from tests.parity.vocabulary import OFFERED, ROOM, Json, Speech, checkpoints, sent, turn
 
 from threadkeep import Config, Session, Thread, Threadkeep
-from threadkeep.compaction.drafts.inline import split_inline
 from threadkeep.dialects import find_dialect
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.items import Item
@@ -302,6 +301,7 @@ async def test_what_is_left_of_an_answer_keeps_its_bytes() -> None:
     """Numbers and spacing as the provider wrote them: a signature may stand beside them."""
     call = b'{"type":"tool_use", "id":"t","name":"x","input":{"a":1.0,"b":1e400,"c":12345678901234567890}}'
     sealed = b'{"type": "compaction","content":"sealed"}'
-    found = split_inline(Item(b'{"role":"assistant","content":[' + sealed + b"," + call + b'],"x":0.50}'))
+    item = Item(b'{"role":"assistant","content":[' + sealed + b"," + call + b'],"x":0.50}')
+    found = find_dialect("messages").split_compaction(item)
     assert found.rest == Item(b'{"role":"assistant","content":[' + call + b'],"x":0.50}')
     assert found.written == Item(b'{"role":"assistant","content":[' + sealed + b'],"x":0.50}')

@@ -88,18 +88,17 @@ async def test_a_model_whose_provider_does_not_compact_is_asked_for_a_session_st
     ]
 
 
-async def test_what_makes_an_ill_formed_window_goes_down_the_ladder(tk: Threadkeep) -> None:
-    """A provider that opens a call in its compaction ends no compaction: the attempt is recorded and the next rung taken."""
+async def test_what_is_no_compaction_goes_down_the_ladder(tk: Threadkeep) -> None:
+    """A provider that opens a call in place of a compaction ends none: the attempt is recorded and the next rung taken."""
     [speech] = [speech for speech in SPEECHES if speech.dialect == "responses"]
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
-    sealed = {"role": "assistant", "content": [{"type": "compaction", "content": "sealed"}]}
-    call = {"type": "function_call", "call_id": "q", "name": "f", "arguments": "{}", **sealed}
+    call = {"type": "function_call", "call_id": "q", "name": "f", "arguments": "{}", "encrypted_content": "compaction"}
     steps: list[Step] = [Compacts(items=(call,)), refuses()]
     async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="remote", model=model)
     assert [(attempt.strategy, attempt.outcome) for attempt in report.attempts] == [
-        ("remote", "broken_window"),
+        ("remote", "empty"),
         ("session", "refused"),
         ("extractive", "taken"),
     ]

@@ -13,7 +13,7 @@ import msgspec
 from threadkeep.client.turn import OpenedTurn, TurnScope, run_start_hooks
 from threadkeep.compaction import Ledger, read_ledger
 from threadkeep.compaction.backend import Backend, Order
-from threadkeep.compaction.drafts.inline import holds_compaction
+from threadkeep.compaction.drafts.remote import holds_compaction
 from threadkeep.compaction.fallback import Deadline
 from threadkeep.compaction.pins import Remarked, pin_entry, take_note, unpin_entry
 from threadkeep.compaction.report import CompactionReport
@@ -112,7 +112,7 @@ class Thread:
             checkpoint=history.checkpoint_ordinal,
             pressure=pressure,
             trouble=trouble,
-            holds_compaction=holds_compaction(history),
+            holds_compaction=holds_compaction(history, self.dialect),
         )
 
     async def last_model(self) -> str | None:
@@ -247,7 +247,7 @@ class Thread:
     ) -> None:
         """Record a provider's token counts for the current window; they correct later estimates."""
         history = await self.history(model=model, issuer=issuer)
-        if holds_compaction(history):
+        if holds_compaction(history, self.dialect):
             # The provider reads nothing before its own compaction, so its count does not fit our estimate.
             return
         estimated = history.tokens + (head.tokens if head else 0)

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from threadkeep.compaction.backend import Backend, Order, Reason
-from threadkeep.compaction.drafts.inline import split_inline
 from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Deadline
 from threadkeep.compaction.report import CompactionReport
@@ -94,6 +93,9 @@ class OpenedTurn:
 
 class TurnThread(Protocol):
     """What a turn needs of its thread."""
+
+    @property
+    def dialect(self) -> Dialect: ...
 
     def turn_lease(self) -> TurnLease: ...
 
@@ -397,7 +399,7 @@ class TurnScope:
         self._answered = True
         seen = self._thread.seen(items)
         # A provider that compacted counts only the rest, which does not fit our estimate.
-        compacted = any(split_inline(item).written is not None for item, _ in seen)
+        compacted = any(self._thread.dialect.split_compaction(item).written is not None for item, _ in seen)
         if usage and usage.get("input_tokens") and not compacted:
             counted, said = usage["input_tokens"], usage.get("output_tokens", 0)
             await self._thread.record_usage(

@@ -20,7 +20,7 @@ from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults
 from threadkeep.compaction.drafts.draft import EXTRACTIVE as EXTRACTIVE_NAME
 from threadkeep.compaction.drafts.draft import Brief, Draft
 from threadkeep.compaction.drafts.handoff import USER_TOKENS, lay_out_handoff, render_summary, select_quoted_messages
-from threadkeep.compaction.drafts.inline import take_out
+from threadkeep.compaction.drafts.remote import take_out
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, merge_observed
@@ -223,7 +223,7 @@ def propose(
     """
     if target is None and not forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
-    taken = take_out(history)
+    taken = take_out(history, dialect)
     positions = read_positions(taken.history, view=dialect.view, tip=tip)
     room = _measure_room(history.tokens, target=target, fit_tokens=fit_tokens, window_tokens=window_tokens)
     if adopting and taken.written is not None:
@@ -378,7 +378,7 @@ def _has_grown(history: History) -> bool:
 
 def remember(history: History, *, dialect: Dialect, carried: Ledger | None = None) -> Audited:
     """Return the ledger of a window that is replaced completely; `carried` as in `read_ledger`."""
-    seen = tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in take_out(history).history.said)
+    seen = tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in take_out(history, dialect).history.said)
     plan = Plan(
         tip=Tip(next=0, turn=0, depth=0, chain=b""),
         context=(),

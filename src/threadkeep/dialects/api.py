@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from threadkeep.dialects.raw_json import encode_value, join_list, read_value, split_list
-from threadkeep.dialects.values import Endpoints, Request, Target
+from threadkeep.dialects.values import CompactionRequest, Endpoints, Request, SplitItem, Target
 from threadkeep.items import Item, ToolCall
 
 
@@ -67,6 +67,22 @@ class PromptCache(Protocol):
         ...
 
 
+class ProviderCompaction(Protocol):
+    """A provider that compacts histories: within an answer by itself, and when it is asked to."""
+
+    def split(self, item: Item) -> SplitItem:
+        """Split an item into the provider's compaction and the rest, every block with its exact bytes."""
+        ...
+
+    def ask(self, request: Request, *, model: str) -> tuple[CompactionRequest, ...]:
+        """Return the requests that compact a history: the one to send, then those for servers that lack its address."""
+        ...
+
+    def address_turn(self, request: Request) -> tuple[Request, Mapping[str, str]]:
+        """Return a request as the provider takes it behind a compaction, and the headers it needs for that."""
+        ...
+
+
 class MessageMerger(Protocol):
     """Merges user messages that a checkpoint made neighbours, for servers that refuse two in a row."""
 
@@ -105,14 +121,13 @@ class Api(ABC):
     Attributes:
         head_fields: The fields that say which model is asked and what it is told outside the history.
         delivery_fields: The fields that say which model answers a request and how the answer comes.
-        compaction_headers: The headers with which the provider compacts a history when it is asked to.
         merger: Merges neighbours one by one; None where `Dialect.arrange` arranges the window as a whole.
     """
 
     endpoints: ClassVar[Endpoints]
     head_fields: ClassVar[Sequence[str]]
     delivery_fields: ClassVar[Sequence[str]]
-    compaction_headers: ClassVar[Mapping[str, str]] = {}
+    compaction: ClassVar[ProviderCompaction | None] = None
     thinking: ClassVar[BoundThinking | None] = None
     cache_markers: ClassVar[CacheMarkers | None] = None
     prompt_cache: ClassVar[PromptCache | None] = None

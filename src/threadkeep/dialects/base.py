@@ -19,7 +19,7 @@ from threadkeep.dialects.raw_json import (
     split_object,
 )
 from threadkeep.dialects.request_parts import make_item, read_items
-from threadkeep.dialects.values import ERASED_NAME, Answer, Delta, Reply, Request, Speech
+from threadkeep.dialects.values import ERASED_NAME, Answer, Delta, Reply, Request, Speech, SplitItem
 from threadkeep.items import Item, Role, ToolCall, View
 
 
@@ -212,6 +212,11 @@ class Dialect(ABC):
         parts = split_list(fields.get(field, b"null")) or []
         kept = [part for part in parts if not self.view(Item(join_object({**fields, field: join_list([part])}))).by_person]
         return Item(join_object({**fields, field: join_list(kept)})) if kept else None
+
+    def split_compaction(self, item: Item) -> SplitItem:
+        """Split an item into the compaction that its provider wrote in an answer by itself, and the rest."""
+        compaction = self.api.compaction
+        return SplitItem(written=None, rest=item) if compaction is None else compaction.split(item)
 
     def has_sealed(self, item: Item) -> bool:
         """Whether an item holds what only the account it was issued to may send back."""

@@ -96,6 +96,23 @@ class Endpoints:
     key_query: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitItem:
+    """The two parts of an item: the compaction that its provider wrote, and the rest."""
+
+    written: Item | None
+    rest: Item | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRequest:
+    """A request that has a provider compact a history; `path` is below the provider's mount."""
+
+    path: str
+    request: Request
+    headers: Mapping[str, str]
+
+
 AnswerForm = Literal["whole", "events", "list"]
 
 

@@ -14,8 +14,7 @@ from typing import Protocol
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.drafts.inline import split_inline
-from threadkeep.dialects import find_dialect
+from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.errors import NothingToCompact, OrdinalConflict, RecordNotFound
 from threadkeep.items import Item, View
 from threadkeep.memory.memory import Memories
@@ -206,7 +205,7 @@ def _examine_other(records: Sequence[Record], calls: Collection[str], *, lost: C
             orphaned |= mine
         elif mine:
             torn.add(ordinal)
-    torn |= {record.ordinal for record in records if _is_compaction(record)}
+    torn |= {record.ordinal for record in records if _is_compaction(record, speaks)}
     same = [record for record in items if record.digest in lost and record.ordinal not in torn]
     gone = {ordinal: views[ordinal] for ordinal in (record.ordinal for record in same) if ordinal in views}
     unpaired = {call for view in gone.values() for call in (*view.opens, *view.closes)}
@@ -229,19 +228,20 @@ def _add_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: str
     calls = _collect_calls({ordinal: views[ordinal] for ordinal in asked if ordinal in views})
     going = set(asked) | {ordinal for ordinal, view in views.items() if calls & {*view.opens, *view.closes}}
     # A provider's own compaction covers everything before it.
-    going |= {record.ordinal for record in records if record.ordinal > min(asked) and _is_compaction(record)} if asked else set()
+    since = [record for record in records if asked and record.ordinal > min(asked)]
+    going |= {record.ordinal for record in since if _is_compaction(record, find_dialect(dialect))}
     turns = {record.turn for record in records if record.ordinal in going}
     quoting = (record for record in records if record.kind in QUOTING and not is_failed_attempt(record))
     return going | {record.ordinal for record in quoting if record.turn in turns}
 
 
-def _is_compaction(record: Record) -> bool:
+def _is_compaction(record: Record, dialect: Dialect) -> bool:
     """Whether an item or a reply holds a provider's own compaction."""
     if record.erased or record.kind not in (RecordKind.ITEM, RecordKind.REPLY):
         return False
     reply = read_body(record, ReplyBody) if record.kind is RecordKind.REPLY else None
     items = [bytes(raw) for raw in reply.items] if reply is not None else [record.body]
-    return any(split_inline(Item(raw)).written is not None for raw in items)
+    return any(dialect.split_compaction(Item(raw)).written is not None for raw in items)
 
 
 def _view_items(records: Iterable[Record], *, dialect: str) -> dict[int, View]:

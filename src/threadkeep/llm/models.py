@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from threadkeep.dialects import CHAT
+from threadkeep.dialects import CHAT, MESSAGES, RESPONSES
 from threadkeep.errors import UnknownModel
 from threadkeep.llm.base import Model
 from threadkeep.llm.provider import ProviderModel, Server
-from threadkeep.llm.remote import AnthropicModel, OpenAIModel, name_issuer
+from threadkeep.llm.remote import CompactingModel, name_issuer
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
@@ -64,7 +64,7 @@ def _open_at_url(model: str, url: str, *, key: str | None) -> ProviderModel:
     return ProviderModel(name, model=model, dialect=CHAT, path="/chat/completions", transport=server, renamed=renamed)
 
 
-def _open_openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAIModel:
+def _open_openai(name: str, model: str, *, environ: Mapping[str, str]) -> ProviderModel:
     key = environ.get("OPENAI_API_KEY")
     if not key:
         raise UnknownModel(name, reason="OPENAI_API_KEY is not set")
@@ -73,10 +73,11 @@ def _open_openai(name: str, model: str, *, environ: Mapping[str, str]) -> OpenAI
     headers = {header: value for header, variable in named.items() if (value := environ.get(variable))}
     headers["authorization"] = f"Bearer {key}"
     server = Server(name, base_url=base_url, headers=headers, secrets=(key,), proxy=_find_proxy(base_url, environ))
-    return OpenAIModel(name, model=model, issuer=name_issuer(base_url, credential=key), transport=server)
+    issuer = name_issuer(base_url, credential=key)
+    return CompactingModel(name, model=model, dialect=RESPONSES, issuer=issuer, transport=server)
 
 
-def _open_anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> AnthropicModel:
+def _open_anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> ProviderModel:
     key, token = environ.get("ANTHROPIC_API_KEY"), environ.get("ANTHROPIC_AUTH_TOKEN")
     credential = key or token
     if not credential:
@@ -85,7 +86,8 @@ def _open_anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> Ant
     headers = {"x-api-key": key} if key else {"authorization": f"Bearer {token}"}
     headers["anthropic-version"] = ANTHROPIC_VERSION
     server = Server(name, base_url=base_url, headers=headers, secrets=(credential,), proxy=_find_proxy(base_url, environ))
-    return AnthropicModel(name, model=model, issuer=name_issuer(base_url, credential=credential), transport=server)
+    issuer = name_issuer(base_url, credential=credential)
+    return CompactingModel(name, model=model, dialect=MESSAGES, issuer=issuer, transport=server)
 
 
 def _find_proxy(base_url: str, environ: Mapping[str, str]) -> str | None:

@@ -238,9 +238,10 @@ class ProviderModel:
 
         If a dialect's answer is one message, that is at its end.
         """
-        body = self._render_body(request)
+        request, headers = self._address(request)
+        body = self._language.join(self._language.api.address_request(request, model=self._model), request.items)
         secrets = self._transport.secrets
-        async with self._transport.exchange(self._path, body, headers=self._make_headers(request)) as incoming:
+        async with self._transport.exchange(self._path, body, headers=headers) as incoming:
             has_items = False
             if not incoming.is_stream:
                 whole = await self._read_whole(incoming)
@@ -273,14 +274,9 @@ class ProviderModel:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.aclose()
 
-    def _make_headers(self, request: Request) -> Mapping[str, str]:
-        """Return the headers the provider needs beside the body of this request."""
-        return NO_HEADERS
-
-    def _render_body(self, request: Request) -> bytes:
-        """Return the body of the request: addressed to this model, and streamed; everything else unchanged."""
-        addressed = self._language.api.address_request(request, model=self._model)
-        return self._language.join(addressed, request.items)
+    def _address(self, request: Request) -> tuple[Request, Mapping[str, str]]:
+        """Return a request as the provider takes it, and the headers it needs beside the body."""
+        return request, NO_HEADERS
 
     async def _fetch(
         self, path: str, body: bytes, *, headers: Mapping[str, str] = NO_HEADERS, idle_s: float = IDLE_SECONDS

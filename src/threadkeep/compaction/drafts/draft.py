@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.compaction.drafts.inline import ProviderCompaction
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.ledger import Ledger, Operation, Speaker
 from threadkeep.compaction.plan import Plan, Position
@@ -61,6 +60,14 @@ class Summariser:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCompaction:
+    """A compaction that a provider wrote in an answer by itself, and its record."""
+
+    item: Item
+    place: Pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
     """The input of a draft.
 
@@ -82,7 +89,7 @@ class Brief:
     focus: str | None = None
     prompt: str | None = None
     unread: tuple[ObservedItem, ...] = ()
-    written: ProviderCompaction | None = None
+    written: WrittenCompaction | None = None
 
     @property
     def spoken(self) -> dict[Pointer, str]:

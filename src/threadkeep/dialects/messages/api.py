@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import Api, BoundThinking, CacheMarkers
+from threadkeep.dialects.api import Api, BoundThinking, CacheMarkers, ProviderCompaction
+from threadkeep.dialects.messages import compaction as provider_compaction
 from threadkeep.dialects.messages import markers
 from threadkeep.dialects.messages import thinking_blocks as bound_thinking
 from threadkeep.dialects.messages.blocks import list_blocks
+from threadkeep.dialects.messages.compaction import COMPACTION_BETA
 from threadkeep.dialects.messages.thinking_blocks import BETA_HEADER
 from threadkeep.dialects.raw_json import encode_value, join_list, make_text_part, read_value, split_list
 from threadkeep.dialects.values import Endpoints, Request
@@ -20,8 +22,6 @@ from threadkeep.items import Item, ToolCall
 # The API answers no request without a bound. Every current model can write this much, and no state needs more.
 MAX_TOKENS: Final = b"8192"
 SEPARATOR: Final = "\n\n"
-# The provider compacts a history when asked, and reads the block that it put in place of one.
-COMPACTION_BETA: Final = "compact-2026-09-04"
 
 
 class MessagesApi(Api):
@@ -37,7 +37,7 @@ class MessagesApi(Api):
     )
     head_fields = ("model", "system", "tools")
     delivery_fields = ("model", "stream", "max_tokens")
-    compaction_headers: ClassVar[Mapping[str, str]] = {BETA_HEADER: COMPACTION_BETA}
+    compaction: ClassVar[ProviderCompaction | None] = provider_compaction
     thinking: ClassVar[BoundThinking | None] = bound_thinking
     cache_markers: ClassVar[CacheMarkers | None] = markers
 
@@ -76,7 +76,7 @@ class MessagesApi(Api):
 
     def headers_for(self, items: Sequence[Item]) -> Mapping[str, str]:
         # Without the beta the provider refuses the block that it put itself in place of a history.
-        return self.compaction_headers if any(b'"compaction"' in item.raw for item in items) else {}
+        return {BETA_HEADER: COMPACTION_BETA} if any(b'"compaction"' in item.raw for item in items) else {}
 
     def define_tool(self, *, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "description": description, "input_schema": dict(parameters)}

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import Api, Continuation, MessageMerger
+from threadkeep.dialects.api import Api, Continuation, MessageMerger, ProviderCompaction
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import encode_value, read_object, read_value
+from threadkeep.dialects.responses import compaction as provider_compaction
 from threadkeep.dialects.responses import continuation as resumed
 from threadkeep.dialects.responses import user_messages
 from threadkeep.dialects.responses.item_views import read_view
@@ -29,6 +30,7 @@ class ResponsesApi(Api):
     head_fields = ("model", "instructions", "tools")
     delivery_fields = ("model", "stream", "store", BOUND)
     prompt_cache = OpenAIPromptCache(text_kind=b"input_text")
+    compaction: ClassVar[ProviderCompaction | None] = provider_compaction
     merger: ClassVar[MessageMerger | None] = user_messages
     continuation: ClassVar[Continuation | None] = resumed
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.drafts.inline import split_inline
-from threadkeep.dialects import Reply
+from threadkeep.dialects import Dialect, Reply
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import ReplyBody, encode_body
@@ -116,6 +115,7 @@ class ReplyRecorder:
         threads: ThreadCache,
         recorded: Recorded,
         *,
+        dialect: Dialect,
         tokens: int,
         link: Callable[[Reply], bytes | None],
         on_recorded: Callable[[Reply], Awaitable[None]],
@@ -123,6 +123,7 @@ class ReplyRecorder:
         self._backend = backend
         self._threads = threads
         self._recorded = recorded
+        self._dialect = dialect
         self.tokens = tokens
         self._link = link
         self._on_recorded = on_recorded
@@ -132,7 +133,7 @@ class ReplyRecorder:
         if not reply.items and reply.input_tokens is None:
             return
         redact = self._backend.redact
-        estimated = 0 if any(split_inline(item).written is not None for item in reply.items) else self.tokens
+        estimated = 0 if any(self._dialect.split_compaction(item).written is not None for item in reply.items) else self.tokens
         body = ReplyBody(
             items=[msgspec.Raw(redact(item.raw) if redact else item.raw) for item in reply.items],
             outcome=reply.outcome,

@@ -12,15 +12,15 @@ from urllib.parse import quote
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.dialects import Dialect, Request
+from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.gateway.conversation.request import AnswerTooLong, AskPath, AskProvider, ListModels
 from threadkeep.items import Item
 from threadkeep.llm.answers import AnswerReader, read_answer
-from threadkeep.llm.base import ModelReply, RemoteCompaction, RemoteCompactor
+from threadkeep.llm.base import ModelReply, RemoteCompaction
 from threadkeep.llm.failures import read_refusal
 from threadkeep.llm.provider import IDLE_SECONDS, NO_HEADERS, Incoming
-from threadkeep.llm.remote import COMPACTORS
+from threadkeep.llm.remote import CompactingModel
 
 
 class ClientModel:
@@ -133,9 +133,8 @@ class ClientCompactor:
     def __init__(self, model: ClientModel, ask_path: AskPath) -> None:
         transport = ClientTransport(ask_path, name=model.name)
         self._model = model
-        self._remote: RemoteCompactor = COMPACTORS[model.dialect](
-            model.name, model=model.name, issuer=model.issuer, transport=transport
-        )
+        dialect = find_dialect(model.dialect)
+        self._remote = CompactingModel(model.name, model=model.name, dialect=dialect, issuer=model.issuer, transport=transport)
 
     @property
     def name(self) -> str:

@@ -27,7 +27,6 @@ from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache, load_known
 from threadkeep.items import Item
-from threadkeep.llm.remote import COMPACTORS
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.tokens import Limits, Pressure, measure_pressure
 
@@ -153,7 +152,7 @@ class Compactor:
             window_tokens=self._backend.find_limits(hints.model).full,
             clean=self._choose_cleaner(known),
         )
-        if incoming.ask_path is None or self._dialect.name not in COMPACTORS:
+        if incoming.ask_path is None or self._dialect.api.compaction is None:
             return replace(order, model=model, own=own)
         return replace(order, model=ClientCompactor(model, incoming.ask_path), own=own)
 

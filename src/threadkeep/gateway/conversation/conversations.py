@@ -287,7 +287,15 @@ class RecordedConversations:
 
     def _make_recorder(self, recorded: Recorded, opened: OpenRequest, *, tokens: int) -> ReplyRecorder:
         link = self._chain.link if self._can_resume(opened) else lambda reply: None
-        return ReplyRecorder(self._backend, self._threads, recorded, tokens=tokens, link=link, on_recorded=self._count_citations)
+        return ReplyRecorder(
+            self._backend,
+            self._threads,
+            recorded,
+            dialect=self._dialect,
+            tokens=tokens,
+            link=link,
+            on_recorded=self._count_citations,
+        )
 
     async def _find_memory(self, known: KnownThread | None, *, client: str) -> Summary:
         """Return the memories that a conversation's model is shown; `known` is None where a conversation begins.

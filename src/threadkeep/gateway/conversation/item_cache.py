@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 
-from threadkeep.compaction.drafts.inline import split_inline
 from threadkeep.dialects import Dialect
 from threadkeep.gateway.conversation.command_detection import (
     Command,
@@ -193,7 +192,7 @@ class ItemCache:
             is_output=view.kind is ItemKind.OUTPUT,
             is_summary=view.context == SUMMARY_SECTION
             or view.text.strip() == SUMMARY_QUESTION
-            or (sealed and (view.kind is ItemKind.OPAQUE or split_inline(item).written is not None)),
+            or (sealed and (view.kind is ItemKind.OPAQUE or self._dialect.split_compaction(item).written is not None)),
             is_sealed=sealed,
             is_host=_is_host(view) and command is None,
             command=command,
