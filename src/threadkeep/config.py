@@ -8,9 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from threadkeep.compaction.drafts.strategies import STRATEGIES
 from threadkeep.errors import BadInput
-from threadkeep.hooks import parse_hooks
 from threadkeep.memory.settings import DAY_MS, POLLUTING_TOOLS, MemorySettings, parse_tool_patterns
 
 FILE_NAME = "threadkeep.toml"
@@ -155,7 +153,7 @@ class Setting:
 
 
 CHOICES = {
-    "compact_strategy": STRATEGIES,
+    "compact_strategy": ("default", "session", "handoff", "remote", "extractive"),
     "model_auto_compact_token_limit_scope": ("total", "body_after_prefix"),
     "auto_compact": ("off", "background", "on"),
     "gateway_asks_model": ("auto", "no", "yes"),
@@ -364,7 +362,7 @@ def _check_value(name: str, value: object, origin: str) -> str | int | Mapping[s
 def _check_table(name: str, value: object, origin: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise BadInput(f"{name} ({origin}) must be a table, not {value!r}")
-    if name == "hooks":
+    if name == "hooks" and value:
         _check_hooks(value, origin)
     if name == "model_windows":
         wrong = next((key for key, tokens in value.items() if not isinstance(tokens, int) or tokens < 1), None)
@@ -380,6 +378,8 @@ def _check_table(name: str, value: object, origin: str) -> Mapping[str, object]:
 
 def _check_hooks(table: Mapping[str, object], origin: str) -> None:
     """Check hooks here, where the origin of the table is known."""
+    from threadkeep.hooks import parse_hooks
+
     try:
         parse_hooks(table)
     except BadInput as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 from inline_snapshot import snapshot
-from tests.cli.stories import Cli, grown, stored
+from tests.cli.stories import Cli, grown, stored, surroundings
 
 from threadkeep import Threadkeep
 
@@ -123,3 +125,15 @@ def test_a_bad_setting_is_a_named_error(cli: Cli, home: Path) -> None:
     ran = cli("threads")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(f"threadkeep: {home / 'threadkeep.toml'}: no setting is called 'prot'")
+
+
+def test_a_list_loads_nothing_that_compacts(store: Path) -> None:
+    """`threadkeep threads` answers without the facade, compaction, models or the network."""
+    heavy = {"threadkeep.client", "threadkeep.compaction", "threadkeep.llm", "threadkeep.gateway", "aiohttp", "jinja2"}
+    program = (
+        f"import sys; from threadkeep.cli import main; code = main(['threads', '--store', {str(store)!r}]);"
+        f"sys.exit(' '.join(sys.modules.keys() & {heavy!r}) or code)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], env=surroundings(), capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "ship-it" in ran.stdout

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from threadkeep.client import Config, Setting, build_config, resolve
-from threadkeep.config import USERS_ALONE
+from threadkeep.compaction.drafts.strategies import STRATEGIES
+from threadkeep.config import CHOICES, USERS_ALONE
 from threadkeep.errors import BadInput
 
 
@@ -168,3 +169,8 @@ def test_windows_of_models_are_numbers(tmp_path: Path) -> None:
     file.write_text('[model_windows]\nmini = "large"\n')
     with pytest.raises(BadInput, match=r"model_windows\.mini"):
         resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
+
+
+def test_every_strategy_can_be_configured() -> None:
+    """The settings name them without loading them."""
+    assert CHOICES["compact_strategy"] == STRATEGIES

@@ -11,13 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.client import Config, Setting, Threadkeep, build_config, resolve
-from threadkeep.config import DEFAULT_STORE
+from threadkeep.config import DEFAULT_STORE, Config, Setting, build_config, resolve
 from threadkeep.errors import StoreMissing
 from threadkeep.store.addresses import SERVERS, UNREADABLE, redact_address
 from threadkeep.store.locations import is_file, parse_sqlite_path
 
 if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
     from threadkeep.gateway.http.keys import KeysFile
 
 
@@ -46,6 +46,8 @@ def open_existing_store(args: Namespace) -> Threadkeep:
     Raises:
         StoreMissing: There is no such file.
     """
+    from threadkeep.client import Threadkeep
+
     config = read_config(args)
     if not may_have_store(config):
         raise StoreMissing(describe_store(config))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from threadkeep.llm import Model
+if TYPE_CHECKING:
+    from threadkeep.llm import Model
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
