@@ -14,11 +14,12 @@ from tests.drafting.test_paid_in_vain import HANDOFF
 from tests.histories import said
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.cli.attempts import describe_bill, format_bill
+from threadkeep.cli.attempts import format_bill
 from threadkeep.cli.output import print_error
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.scripted_model import ScriptedModel, Step, refuses, says
 from threadkeep.threads import Attempt, AttemptCost
+from threadkeep.viewer.record_lines import describe_bill
 
 ROOM = 200_000
 HUGE = "Review this text: " + "lorem ipsum dolor " * 4_000

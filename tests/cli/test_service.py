@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from threadkeep.cli.service import Launchd, Systemd
+from threadkeep.cli.service import Launchd, Systemd, find_url
+from threadkeep.client import Config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -251,8 +252,9 @@ def test_systemd_accepts_the_unit(home: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [Systemd, Launchd])
-def test_a_command_is_read_back_from_its_file(home: Path, kind: type[Systemd] | type[Launchd]) -> None:
-    """Whatever stands in it."""
-    command = ["/opt/my programs/threadkeep", "serve", "--store", 'a "b" $c 100% \\ d', "--port", "7"]
+def test_where_it_listens_is_read_back_from_its_file(home: Path, kind: type[Systemd] | type[Launchd]) -> None:
+    """Whatever else stands in it; what it does not say is as it is set."""
+    command = ["/opt/my programs/threadkeep", "serve", "--store", 'a "b" $c 100% \\ d', "--host", "::1", "--port", "7"]
     manager = kind(home)
-    assert manager.read_command(manager.describe(command)) == command
+    urls = [find_url(manager.describe(words), Config(port=9)) for words in (command, command[:-2], command[:-4])]
+    assert urls == ["http://[::1]:7", "http://[::1]:9", "http://127.0.0.1:9"]

@@ -8,7 +8,8 @@ import pytest
 from tests.cli.stories import Cli, grown, stored
 
 from threadkeep import Threadkeep
-from threadkeep.cli.show_plot import choose_scale, draw_rows, split_columns
+from threadkeep.cli.show_plot import choose_scale, split_columns
+from threadkeep.viewer.formats import draw_bars
 from threadkeep.viewer.size_history import SizeHistory
 
 
@@ -21,7 +22,7 @@ async def thrice_compacted(tk: Threadkeep) -> None:
 
 def test_bars_stand_beside_each_other_and_limits_above_them() -> None:
     """A row is as wide as there are bars; a bar of the top's height fills them all, the least of it shows a mark."""
-    assert draw_rows([0, 1, 4, 8], top=8, rows=2, blocks=" ▄█") == ["   █", " ▄██"]
+    assert draw_bars([0, 1, 4, 8], top=8, rows=2, blocks=" ▄█") == ["   █", " ▄██"]
 
 
 def test_the_scale_reaches_as_high_as_the_window_did() -> None:

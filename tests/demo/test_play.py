@@ -19,7 +19,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, render_state
 from threadkeep.compaction.ledger import Claim
 from threadkeep.demo.checks import judge
-from threadkeep.demo.play import play_session, plot
+from threadkeep.demo.play import play_session
 from threadkeep.demo.session import Demand, Session, load_session
 from threadkeep.threads import Pointer
 
@@ -33,9 +33,9 @@ def shorten(session: Session, *, turns: int, window_tokens: int = WINDOW) -> Ses
     return replace(session, turns=session.turns[:turns], demands=demands, window_tokens=window_tokens)
 
 
-def recording(*, terminal: bool = False) -> Console:
+def recording() -> Console:
     """Return a console that keeps what it prints; nothing of it reaches the test's own output."""
-    return Console(file=io.StringIO(), width=110, force_terminal=terminal, color_system="truecolor" if terminal else None)
+    return Console(file=io.StringIO(), width=110)
 
 
 def printed(console: Console) -> str:
@@ -109,15 +109,6 @@ async def test_the_store_it_names_can_be_opened_afterwards(short_run: tuple[int,
         assert {row.id for row in await tk.threads()} == {thread, "demo-before-compaction", "demo-undone"}
         assert (await tk.find(thread)).id == thread
         assert (await tk.verify()).ok
-
-
-@pytest.mark.anyio
-async def test_a_terminal_sees_the_progress() -> None:
-    """In a terminal a bar moves with the session; the report follows it."""
-    console = recording(terminal=True)
-    assert await play_session(shorten(load_session(), turns=12), console=console) == 0
-    assert "the model receives" in printed(console)
-    assert "\x1b[" in printed(console)
 
 
 @pytest.mark.anyio
@@ -203,10 +194,3 @@ def test_only_what_the_model_is_told_to_hold_counts(
     (judged,) = judge([PORT], [message("before: 8443"), state, message("8443", role="assistant"), *map(message, messages)])
     assert (judged.place, judged.is_outdated) == (place, is_outdated)
     assert judged.holds == (place is not None and not is_outdated)
-
-
-def test_the_plot_shows_size_over_time() -> None:
-    """Full columns reach the top row, marks stand below the requests they belong to, and long runs keep their peaks."""
-    assert plot([0, 4, 8, 16], limit=16, marks={2}, columns=10, rows=2) == ["   █", " ▄██", "  ▲ "]
-    assert plot([1, 16, 1, 1], limit=16, marks={1, 3}, columns=2, rows=1) == ["█ ", "▲▲"]
-    assert plot([], limit=16, marks=set(), columns=5, rows=1) == ["", ""]

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from threadkeep.errors import Attempt
 from threadkeep.threads import AttemptCost, sum_attempts
-from threadkeep.viewer.formats import format_count
+from threadkeep.viewer.formats import format_count, format_dollars, format_duration, format_number
+from threadkeep.viewer.record_lines import describe_bill
 
 if TYPE_CHECKING:
     from threadkeep.cli.screen import Part, Screen
 
-# A figure that the provider did not report is unknown, not zero.
-UNKNOWN = "–"
 BILL_COLUMNS = (">calls", ">in", ">cached", ">out", ">cost", ">took")
 
 
@@ -45,24 +44,6 @@ def _describe_outcome(attempt: Attempt) -> str:
 
 def format_bill(bill: AttemptCost) -> list[Part]:
     """Return the cells under `BILL_COLUMNS`; empty where no model was asked."""
-    tokens = [UNKNOWN if count is None else f"{count:,}" for count in (bill.input_tokens, bill.cached_tokens, bill.output_tokens)]
-    cells = [f"{bill.calls:,}", *tokens, _format_cost(bill)] if bill.calls else [""] * 5
-    return [*cells, (_format_duration(bill), "dim")]
-
-
-def describe_bill(bill: AttemptCost) -> str:
-    """Return the cost of some attempts in words."""
-    if not bill.calls:
-        return f"no model asked, {_format_duration(bill)}"
-    cost = "cost unknown" if bill.cost_micro_usd is None else _format_cost(bill)
-    tokens = {"tokens in": bill.input_tokens, "of them from the cache": bill.cached_tokens, "out": bill.output_tokens}
-    counted = [f"{number:,} {what}" for what, number in tokens.items() if number is not None] or ["tokens unknown"]
-    return ", ".join([format_count(bill.calls, "call"), cost, *counted, _format_duration(bill)])
-
-
-def _format_cost(bill: AttemptCost) -> str:
-    return UNKNOWN if bill.cost_micro_usd is None else f"${bill.cost_micro_usd / 1_000_000:,.4f}"
-
-
-def _format_duration(bill: AttemptCost) -> str:
-    return f"{bill.took_ms:,} ms" if bill.took_ms < 10_000 else f"{bill.took_ms / 1_000:,.1f} s"
+    tokens = map(format_number, (bill.input_tokens, bill.cached_tokens, bill.output_tokens))
+    cells = [f"{bill.calls:,}", *tokens, format_dollars(bill.cost_micro_usd)] if bill.calls else [""] * 5
+    return [*cells, (format_duration(bill.took_ms), "dim")]

@@ -43,3 +43,13 @@ def print_error(error: ThreadkeepError, *, as_json: bool) -> None:
 
         for attempt in attempts:
             print(f"  tried {clean_line(describe_attempt(attempt))}", file=sys.stderr)
+
+
+def ask_user(question: str) -> bool:
+    """Ask at a terminal; without one the answer is no."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

@@ -12,18 +12,15 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 from threadkeep.adapters.client_settings.settings_file import write_file
 from threadkeep.cli.context import find_own_program, read_config, read_settings
 from threadkeep.cli.formats import clean
-from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.output import ask_user, open_screen, print_json
 from threadkeep.client import Config, Setting, build_config
 from threadkeep.errors import BadInput, NoServiceManager, PortTaken, ServiceFailed
 from threadkeep.gateway.http.guards import is_loopback
@@ -45,42 +42,6 @@ FLAGS = {
     "keys_file": "--keys",
     "access_log": "--access-log",
 }
-
-
-class ServiceManager(Protocol):
-    """Installs, watches and removes the service. `path` is the file that describes it, `logs` says where its output is."""
-
-    path: Path
-    logs: str
-
-    def check(self) -> None:
-        """Make sure that the manager can be asked.
-
-        Raises:
-            NoServiceManager: It is not there, or not for this user.
-        """
-
-    def describe(self, command: Sequence[str]) -> str:
-        """Return the text of the file that runs `command`."""
-
-    def read_command(self, text: str) -> list[str]:
-        """Return the command in such a text; empty where it has none."""
-
-    def start(self) -> None:
-        """Read the file, and start the service now and at every login; a running one is restarted.
-
-        Raises:
-            ServiceFailed: The manager refused.
-        """
-
-    def stop(self) -> None:
-        """Stop the service, now and at every login."""
-
-    def is_running(self) -> bool:
-        """Whether its process is there."""
-
-    def reload(self) -> None:
-        """Let the manager notice that the file is gone."""
 
 
 class Systemd:
@@ -124,23 +85,19 @@ NoNewPrivileges=yes
 WantedBy=default.target
 """
 
-    def read_command(self, text: str) -> list[str]:
-        found = re.search(r"^ExecStart=(.+)$", text, flags=re.MULTILINE)
-        return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(found[1])] if found else []
-
     def start(self) -> None:
-        self.reload()
-        for verb in ("enable", "restart"):
-            _order(["systemctl", "--user", verb, UNIT])
+        """Start the service now and at every login; a running one is restarted."""
+        for words in (("daemon-reload",), ("enable", UNIT), ("restart", UNIT)):
+            _order(["systemctl", "--user", *words])
 
-    def stop(self) -> None:
+    def remove(self) -> None:
+        """Stop the service, now and at every login, and delete its file."""
         _ask(["systemctl", "--user", "disable", "--now", UNIT])
+        self.path.unlink(missing_ok=True)
+        _order(["systemctl", "--user", "daemon-reload"])
 
     def is_running(self) -> bool:
         return _ask(["systemctl", "--user", "is-active", "--quiet", UNIT]).returncode == 0
-
-    def reload(self) -> None:
-        _order(["systemctl", "--user", "daemon-reload"])
 
 
 class Launchd:
@@ -171,27 +128,21 @@ class Launchd:
         }
         return plistlib.dumps(agent, sort_keys=False).decode("utf-8")
 
-    def read_command(self, text: str) -> list[str]:
-        try:
-            words = plistlib.loads(text.encode("utf-8"))["ProgramArguments"]
-        except (plistlib.InvalidFileException, KeyError, ValueError):
-            return []
-        return [str(word) for word in words]
-
     def start(self) -> None:
         Path(self.logs).parent.mkdir(parents=True, exist_ok=True)
-        self.stop()
+        _ask(["launchctl", "bootout", f"{self.domain}/{LABEL}"])
         _order(["launchctl", "bootstrap", self.domain, str(self.path)])
 
-    def stop(self) -> None:
+    def remove(self) -> None:
         _ask(["launchctl", "bootout", f"{self.domain}/{LABEL}"])
+        self.path.unlink(missing_ok=True)
 
     def is_running(self) -> bool:
         asked = _ask(["launchctl", "print", f"{self.domain}/{LABEL}"])
         return asked.returncode == 0 and "state = running" in asked.stdout
 
-    def reload(self) -> None:
-        """Do nothing: after `stop` launchd has forgotten the agent."""
+
+ServiceManager = Systemd | Launchd
 
 
 def run(args: Namespace) -> int:
@@ -214,8 +165,8 @@ def _install(args: Namespace, manager: ServiceManager) -> int:
     text = manager.describe(_list_command(settings))
     if not args.json:
         print(clean(text), end="", flush=True)
-    is_agreed = args.yes or (not args.json and _ask_user(manager))
-    url = _find_url(manager, text, config)
+    is_agreed = args.yes or (not args.json and ask_user(f"Write {manager.path} and start the service?"))
+    url = find_url(text, config)
     if is_agreed:
         if is_answering(url) and not manager.is_running():
             # The service would fail, and another gateway would answer in its place.
@@ -258,15 +209,6 @@ def _list_command(settings: list[Setting]) -> list[str]:
     return [*words, "--auto-compact", "on" if auto.origin == "default" else str(auto.value)]
 
 
-def _ask_user(manager: ServiceManager) -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    try:
-        return input(f"Write {manager.path} and start the service? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
-
-
 def _print_installed(manager: ServiceManager, settings: list[Setting], url: str, *, answers: bool) -> None:
     screen = open_screen()
     screen.write(("Written:", "green"), f" {manager.path}")
@@ -284,7 +226,7 @@ def _print_installed(manager: ServiceManager, settings: list[Setting], url: str,
 def _report_status(args: Namespace, manager: ServiceManager) -> int:
     """Say whether the service is installed, runs and answers; 0 only if it does all three."""
     text = _read_file(manager)
-    url = _find_url(manager, text or "", read_config(args, with_project=False))
+    url = find_url(text or "", read_config(args, with_project=False))
     is_installed, answers = text is not None, is_answering(url)
     is_running = is_installed and manager.is_running()
     if args.json:
@@ -310,9 +252,7 @@ def _remove(args: Namespace, manager: ServiceManager) -> int:
         if isinstance(manager, Systemd) and WRITTEN_BY not in text:
             raise BadInput(f"{manager.path} was not written by threadkeep; remove it yourself")
         manager.check()
-        manager.stop()
-        manager.path.unlink(missing_ok=True)
-        manager.reload()
+        manager.remove()
     if args.json:
         print_json({"file": str(manager.path), "removed": text is not None})
     else:
@@ -330,13 +270,17 @@ def _read_file(manager: ServiceManager) -> str | None:
         raise BadInput(f"{manager.path} cannot be read: {error}") from error
 
 
-def _find_url(manager: ServiceManager, text: str, config: Config) -> str:
+def find_url(text: str, config: Config) -> str:
     """Return where the service listens: as its file says, else as it is set."""
-    given = dict(pairwise(manager.read_command(text)))
-    host = given.get("--host", config.host)
+    host = _find_flag(text, "--host") or config.host
     host = "127.0.0.1" if host in ("0.0.0.0", "localhost") else "::1" if host == "::" else host
-    port = given.get("--port", str(config.port))
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{_find_flag(text, '--port') or config.port}"
+
+
+def _find_flag(text: str, flag: str) -> str | None:
+    """Return the value of a flag in the file of a unit or an agent."""
+    found = re.search(rf'{flag}(?:</string>\s*<string>|\s+)"?([^\s"<]+)', text)
+    return found[1] if found else None
 
 
 def _quote_systemd(word: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from threadkeep.adapters.client_settings.settings_file import Change, hide_secre
 from threadkeep.adapters.client_settings.text_edits import Add
 from threadkeep.cli.context import find_own_program, read_config
 from threadkeep.cli.formats import clean
-from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.output import ask_user, open_screen, print_json
 from threadkeep.client import Config
 from threadkeep.errors import BadInput
 from threadkeep.launch.processes import is_answering
@@ -54,7 +53,8 @@ def run(args: Namespace) -> int:
     if not args.json:
         _print_tasks(args, tasks, around, config)
     changes = [task for task in tasks if task.change.diff]
-    is_agreed = bool(changes) and (args.yes or (not args.json and _ask_user(len(changes))))
+    number = "this change" if len(changes) == 1 else f"these {len(changes)} changes"
+    is_agreed = bool(changes) and (args.yes or (not args.json and ask_user(f"Make {number}?")))
     for task in tasks:
         # An undo of something that is gone already changes nothing; it only drops the note.
         is_gone = args.undo and not task.change.diff and not task.change.left
@@ -152,17 +152,6 @@ def _resolve_store(args: Namespace) -> str | None:
 
 def _read_ways(args: Namespace) -> tuple[Way, ...]:
     return tuple(dict.fromkeys(args.way or ()))
-
-
-def _ask_user(changes: int) -> bool:
-    """Ask at a terminal; without one the answer is no."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    try:
-        answer = input(f"Make {'this change' if changes == 1 else f'these {changes} changes'}? [y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().lower() in ("y", "yes")
 
 
 def _print_tasks(args: Namespace, tasks: Sequence[_Task], around: Surroundings, config: Config) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.viewer.formats import format_count, format_share
+from threadkeep.viewer.formats import draw_bars, format_count, format_share
 from threadkeep.viewer.size_history import SizeHistory, read_size_history
 
 if TYPE_CHECKING:
@@ -58,13 +57,6 @@ def split_columns(series: SizeHistory, *, width: int) -> tuple[list[int], set[in
     return heights, {find_column(ordinal) for ordinal, *_ in series.compactions}
 
 
-def draw_rows(heights: Sequence[int], *, top: int, rows: int, blocks: str) -> list[str]:
-    """Return bars of these heights as text, the highest row first; `blocks` are its marks from empty to full."""
-    full = len(blocks) - 1
-    steps = [-(-height * rows * full // top) if top else 0 for height in heights]
-    return ["".join(blocks[min(full, max(0, step - row * full))] for step in steps) for row in reversed(range(rows))]
-
-
 def choose_scale(highest: int, *, limit: int) -> tuple[int, dict[int, str]]:
     """Return the number of tokens at the top of the plot, and a label for some of its rows, the highest being 0.
 
@@ -90,7 +82,7 @@ def _draw(screen: Screen, series: SizeHistory) -> None:
     width = max(FEWEST_COLUMNS, min(MOST_COLUMNS, screen.console.width - margin - 2))
     heights, compacted = split_columns(series, width=width)
     blocks, tick, edge, corner, mark, line = (" ▁▂▃▄▅▆▇█", *"┤│└▲─") if screen.is_unicode else (" .:#", *"||+^-")
-    for at, row in enumerate(draw_rows(heights, top=top, rows=ROWS, blocks=blocks)):
+    for at, row in enumerate(draw_bars(heights, top=top, rows=ROWS, blocks=blocks)):
         label = labels.get(at, "")
         screen.write((f"{label:>{margin}} ", "dim"), (tick if label else edge, "dim"), (row.rstrip(), "green"))
     marks = "".join(mark if at in compacted else line for at in range(width))

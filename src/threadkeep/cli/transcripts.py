@@ -6,8 +6,7 @@ import asyncio
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
 PROBLEMS_SHOWN = 20
 WATCH_SECONDS = 1.0
-# Without a terminal, a line of progress each time so much was read; a shorter file needs none.
-PROGRESS_BYTES = 64 << 20
+# A line of progress each time so much was read; a shorter file needs none.
+PROGRESS_BYTES = 16 << 20
 UUID_CHARS = 36
 SUFFIXES: dict[str, str] = {ExportFormat.JSONL: ".jsonl", ExportFormat.MARKDOWN: ".md"}
 
@@ -40,8 +39,7 @@ async def run_import(args: Namespace) -> None:
     form = None if args.format == "auto" else args.format
     async with Threadkeep(read_config(args)) as tk:
         importer = Importer(tk.backend, form=form, growing=args.watch)
-        with _show_progress() as progress:
-            report = await importer.run(paths, progress=progress)
+        report = await importer.run(paths, progress=_make_progress())
         _print_report(report, as_json=args.json)
 
         async def import_new_items() -> None:
@@ -87,13 +85,8 @@ def _print_problems(screen: Screen, report: ImportReport) -> None:
         screen.write((f"and {len(report.problems) - PROBLEMS_SHOWN:,} more; --json lists them all", "dim"), indent=2)
 
 
-@contextmanager
-def _show_progress() -> Iterator[Progress]:
-    """Yield the function that shows progress on stderr: a bar on a terminal, a line now and then elsewhere."""
-    if sys.stderr.isatty():
-        with _show_bar() as show:
-            yield show
-        return
+def _make_progress() -> Progress:
+    """Return a function that prints a line of progress on stderr now and then."""
     shown: dict[Path, int] = {}
 
     def print_line(path: Path, read: int) -> None:
@@ -101,29 +94,7 @@ def _show_progress() -> Iterator[Progress]:
             shown[path] = read
             print(f"threadkeep: {clean_line(path.name)}: {read >> 20} MB read", file=sys.stderr)
 
-    yield print_line
-
-
-@contextmanager
-def _show_bar() -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        current: Path | None = None
-
-        def update_bar(path: Path, read: int) -> None:
-            nonlocal current
-            if path != current:
-                current = path
-                # The length of a packed file is known only at its end.
-                size = None if path.suffix == ".zst" else path.stat().st_size
-                bar.reset(task, description=clean_line(path.name, limit=40), total=size)
-            bar.update(task, completed=read)
-
-        yield update_bar
+    return print_line
 
 
 async def run_export(args: Namespace) -> None:

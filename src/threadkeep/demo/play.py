@@ -11,33 +11,29 @@ import tempfile
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Self
 
 from aiohttp import ClientSession
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
 from threadkeep.client import Config, Threadkeep
 from threadkeep.demo.checks import BEFORE_COMPACTION, Compaction, Findings, Judged, Played, check_run
-from threadkeep.demo.client import DemoClient, DemoStopped, Sent
+from threadkeep.demo.client import DemoClient, DemoStopped
 from threadkeep.demo.provider import DemoProvider, Received
-from threadkeep.demo.session import Session, load_session
+from threadkeep.demo.session import Session
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.serve import running_gateway
 from threadkeep.store import RecordKind, Span
 from threadkeep.threads import Checkpoint, decode_body
+from threadkeep.viewer.formats import draw_bars
 
 SHOWN_DEMANDS = 12
 WIDEST = 110
-BLOCKS = " ▁▂▃▄▅▆▇█"
 PLOT_ROWS = 5
 COMMAND = "/compact keep the current ticket in view"
 LONGEST_SECONDS = 600
@@ -45,24 +41,18 @@ LONGEST_SECONDS = 600
 COMMAND_FROM_SHARE = 0.6
 
 
-async def play_demo(*, console: Console) -> int:
-    """Play the recorded session, print what was kept and what it cost; return 0 only if every check held, else 1.
+async def play_session(session: Session, *, console: Console) -> int:
+    """Play a session, print what was kept and what it cost; return 0 only if every check held, else 1.
 
     The store stays in a temporary folder that the report names.
     """
-    return await play_session(load_session(), console=console)
-
-
-async def play_session(session: Session, *, console: Console) -> int:
-    """Play a session; see `play_demo`."""
     store = str(Path(tempfile.mkdtemp(prefix="threadkeep-demo-")) / "demo.db")
     # The provider plays a record and writes no summaries.
     config = Config(store=store, model_context_window=session.window_tokens, gateway_asks_model="no")
     print_opening(console, session)
     try:
         async with asyncio.timeout(LONGEST_SECONDS), Threadkeep(config) as tk:
-            with Progress(console, session) as progress:
-                played = await _Run(tk, session, store=store, progress=progress).play()
+            played = await _Run(tk, session, store=store, console=console).play()
             findings = await check_run(tk, played)
     except (DemoStopped, TimeoutError, ThreadkeepError) as error:
         print_stop(console, error, store=store)
@@ -74,11 +64,11 @@ async def play_session(session: Session, *, console: Console) -> int:
 class _Run:
     """One run: the provider, the gateway and the client, and the compactions between them."""
 
-    def __init__(self, tk: Threadkeep, session: Session, *, store: str, progress: Progress) -> None:
+    def __init__(self, tk: Threadkeep, session: Session, *, store: str, console: Console) -> None:
         self._tk = tk
         self._session = session
         self._store = store
-        self._progress = progress
+        self._console = console
         self._provider = DemoProvider(session)
         self._compactions: list[Compaction] = []
         self._thread = ""
@@ -100,7 +90,6 @@ class _Run:
             for number in range(len(self._session.turns)):
                 async for _ in client.play_turn(number):
                     await self._note_compactions(client)
-                    self._progress.show(client.sent[-1], self._provider.received[-1])
                 await self._maybe_send_command(client, after=number)
         if not self._compactions:
             raise DemoStopped(f"the whole session fits into {self._session.window_tokens:,} tokens; nothing had to be compacted")
@@ -136,7 +125,7 @@ class _Run:
         for record in await store.read(span, kinds={RecordKind.CHECKPOINT}):
             compaction = self._describe(decode_body(record.body, Checkpoint), client, ordinal=record.ordinal)
             self._compactions.append(compaction)
-            self._progress.add_compaction(compaction, number=len(self._compactions))
+            print_compaction(self._console, compaction, number=len(self._compactions), turns=len(self._session.turns))
 
     def _describe(self, checkpoint: Checkpoint, client: DemoClient, *, ordinal: int) -> Compaction:
         sent, received = client.sent[-1], self._provider.received[-1]
@@ -152,46 +141,12 @@ class _Run:
         )
 
 
-class Progress:
-    """Prints a line for each compaction and, in a terminal, moves a bar that disappears when the block is left."""
-
-    def __init__(self, console: Console, session: Session) -> None:
-        self._console = console
-        self._turns = len(session.turns)
-        self._bar = Bar("  turn", BarColumn(), TextColumn("{task.description}"), console=console, transient=True)
-        self._task = self._bar.add_task("", total=self._turns)
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:
-            self._bar.stop()
-
-    def show(self, sent: Sent, received: Received) -> None:
-        """Move the bar to the newest request."""
-        sizes = f"{sent.turn + 1} of {self._turns}, the client sends {sent.tokens:,}, the model receives {received.tokens:,}"
-        self._bar.update(self._task, completed=sent.turn, description=sizes)
-
-    def add_compaction(self, compaction: Compaction, *, number: int) -> None:
-        """Print a line for it."""
-        cause = "typed: /compact" if compaction.by_command else "automatic"
-        turn = f"  turn {compaction.turn + 1:>3} of {self._turns}  compaction {number:>2}"
-        before, after = compaction.figures["tokens_before"], compaction.figures["tokens_after"]
-        size = f"  {before:>6,} -> {after:>6,} tokens  ({cause})"
-        self._console.print(Text(turn + size), soft_wrap=True)
-
-
-def plot(sizes: Sequence[int], *, limit: int, marks: Collection[int], columns: int, rows: int = PLOT_ROWS) -> list[str]:
-    """Return sizes over time as rows of text, the top row at `limit`, and a last row that marks the given positions."""
-    width = min(columns, len(sizes))
-    bounds = [place * len(sizes) // width for place in range(width + 1)] if width else [0]
-    spans = list(pairwise(bounds))
-    eighths = [max(sizes[start:stop]) * rows * 8 // max(1, limit) for start, stop in spans]
-    drawn = ["".join(BLOCKS[max(0, min(8, height - row * 8))] for height in eighths) for row in range(rows - 1, -1, -1)]
-    return [*drawn, "".join("▲" if any(start <= mark < stop for mark in marks) else " " for start, stop in spans)]
+def print_compaction(console: Console, compaction: Compaction, *, number: int, turns: int) -> None:
+    """Print a line for a compaction."""
+    cause = "typed: /compact" if compaction.by_command else "automatic"
+    turn = f"  turn {compaction.turn + 1:>3} of {turns}  compaction {number:>2}"
+    before, after = compaction.figures["tokens_before"], compaction.figures["tokens_after"]
+    console.print(Text(f"{turn}  {before:>6,} -> {after:>6,} tokens  ({cause})"), soft_wrap=True)
 
 
 def print_opening(console: Console, session: Session) -> None:
@@ -322,12 +277,17 @@ def _print_checks(console: Console, findings: Findings) -> None:
 
 def _draw_context(received: Sequence[Received], compactions: Sequence[Compaction], *, limit: int, columns: int) -> Text:
     """Return a plot of the size of each request, with its scale beside it."""
-    marks = {compaction.request for compaction in compactions}
-    *rows, marked = plot([r.tokens for r in received], limit=limit, marks=marks, columns=min(columns, WIDEST) - 12)
+    width = min(columns, WIDEST) - 12
+    places = [at * width // max(width, len(received)) for at in range(len(received))]
+    heights = [0] * (max(places, default=-1) + 1)
+    for at, request in zip(places, received, strict=True):
+        heights[at] = max(heights[at], request.tokens)
+    marks = {places[compaction.request] for compaction in compactions}
     text = Text("\n  tokens the model received, request by request; ▲ is a compaction\n\n", style="dim")
-    for number, row in enumerate(rows):
-        scale = f"{limit:,}" if number == 0 else "0" if number == len(rows) - 1 else ""
+    for number, row in enumerate(draw_bars(heights, top=limit, rows=PLOT_ROWS)):
+        scale = f"{limit:,}" if number == 0 else "0" if number == PLOT_ROWS - 1 else ""
         text.append(f"  {scale:>7}  ").append(f"{row}\n", style="cyan")
+    marked = "".join("▲" if at in marks else " " for at in range(len(heights)))
     return text.append(f"  {'':>7}  ").append(marked, style="yellow")
 
 

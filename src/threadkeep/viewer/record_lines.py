@@ -11,6 +11,7 @@ from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, View
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import (
+    AttemptCost,
     Checkpoint,
     ContextBody,
     MetaBody,
@@ -132,13 +133,18 @@ def _describe_reply(record: Record) -> Line:
 
 def _describe_failed_attempt(tried: ReplyBody) -> Line:
     """Return a failed attempt at a compaction: why it failed, what it cost, and what was tried."""
-    bill = sum_attempts(tried.attempts)
-    figures = ((bill.input_tokens, "tokens in"), (bill.cached_tokens, "of them from the cache"), (bill.output_tokens, "out"))
-    tokens = [f"{tokens:,} {noun}" for tokens, noun in figures if tokens is not None] or ["tokens unknown"]
-    cost = "cost unknown" if bill.cost_micro_usd is None else format_dollars(bill.cost_micro_usd)
-    paid = ", ".join((format_count(bill.calls, "call"), cost, *tokens, format_duration(bill.took_ms)))
     ladder = ", then ".join(f"{each.strategy} ({each.outcome})" for each in tried.attempts)
-    return Line.make("not compacted", f"{tried.outcome}: {paid}; tried {ladder}", "change")
+    return Line.make("not compacted", f"{tried.outcome}: {describe_bill(sum_attempts(tried.attempts))}; tried {ladder}", "change")
+
+
+def describe_bill(bill: AttemptCost) -> str:
+    """Return the cost of some attempts in words."""
+    if not bill.calls:
+        return f"no model asked, {format_duration(bill.took_ms)}"
+    figures = {"tokens in": bill.input_tokens, "of them from the cache": bill.cached_tokens, "out": bill.output_tokens}
+    tokens = [f"{number:,} {noun}" for noun, number in figures.items() if number is not None] or ["tokens unknown"]
+    cost = "cost unknown" if bill.cost_micro_usd is None else format_dollars(bill.cost_micro_usd)
+    return ", ".join((format_count(bill.calls, "call"), cost, *tokens, format_duration(bill.took_ms)))
 
 
 def read_note(record: Record) -> str:
