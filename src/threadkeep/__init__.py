@@ -11,10 +11,9 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from threadkeep.errors import ThreadkeepError
-
 if TYPE_CHECKING:
     from threadkeep.client import Config, Head, Thread, Threadkeep, Window
+    from threadkeep.errors import ThreadkeepError
     from threadkeep.session import Session
 
 __version__ = "0.1.0"
@@ -43,6 +42,8 @@ def __getattr__(name: str) -> Any:
     """Load the facade on first use, so that `import threadkeep` alone takes a few milliseconds."""
     if name in _IN_RUNTIME:
         return getattr(import_module("threadkeep.client"), name)
+    if name == "ThreadkeepError":
+        return import_module("threadkeep.errors").ThreadkeepError
     if name == "Session":
         return import_module("threadkeep.session").Session
     raise AttributeError(f"module 'threadkeep' has no attribute {name!r}")

@@ -10,7 +10,6 @@ from inspect import iscoroutine
 
 from threadkeep.cli.commands import COMMANDS
 from threadkeep.cli.parser import build_parser, parse
-from threadkeep.errors import ThreadkeepError
 
 DONE = 0
 FAILED = 1
@@ -44,6 +43,8 @@ def _run(arguments: Sequence[str]) -> int:
     except SystemExit as stop:
         # argparse ends the process itself; only the script that calls `main` may do that.
         return stop.code if isinstance(stop.code, int) else USAGE
+    from threadkeep.errors import ThreadkeepError
+
     module, _, function = COMMANDS[args.command].entry.partition(":")
     command = getattr(import_module(f"threadkeep.cli.{module}"), function)
     try:
