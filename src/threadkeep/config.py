@@ -65,6 +65,8 @@ class Config:
         auto_compact_for: `auto_compact` by model, client, `route:NAME` or `tenant:NAME`.
         gateway_asks_model: Whether a compaction in the gateway may ask the client's model with the client's key: if the gateway
             compacts by itself and no request waits (auto), never, or always.
+        gateway_websocket: Whether clients may use WebSocket for the Responses API: never, if the provider opens one too, or
+            always. A provider without WebSocket is then asked over HTTP.
         gateway_recall_tool: Whether the gateway gives models a recall tool.
         gateway_recall_tool_for: `gateway_recall_tool` by model, client, `route:NAME` or `tenant:NAME`.
         bound_thinking: What happens to thinking that a provider bound to a history that has changed.
@@ -119,6 +121,7 @@ class Config:
     auto_compact: str = "off"
     auto_compact_for: Mapping[str, str] = field(default_factory=dict)
     gateway_asks_model: str = "auto"
+    gateway_websocket: str = "auto"
     gateway_recall_tool: str = "no"
     gateway_recall_tool_for: Mapping[str, str] = field(default_factory=dict)
     bound_thinking: str = "strip"
@@ -157,6 +160,7 @@ CHOICES = {
     "model_auto_compact_token_limit_scope": ("total", "body_after_prefix"),
     "auto_compact": ("off", "background", "on"),
     "gateway_asks_model": ("auto", "no", "yes"),
+    "gateway_websocket": ("off", "auto", "on"),
     "gateway_recall_tool": ("no", "yes"),
     "chat_memory": ("on", "off"),
     "gateway_memory": ("off", "on", "all"),

@@ -47,6 +47,9 @@ class ScriptedProvider:
 
     `counting` reports a quarter of each request's bytes as its tokens, whatever the script says.
 
+    `sockets` also serves the Responses API over WebSocket, and keeps the last response of each connection; `socket_frames` are
+    the frames it got, which count as requests with their whole history.
+
     `alternating` also refuses two turns of one side in a row; `issued` are opaque contents that count as this provider's own.
     """
 
@@ -58,6 +61,7 @@ class ScriptedProvider:
         alternating: bool = False,
         counting: bool = False,
         issued: Collection[str] = (),
+        sockets: bool = False,
         beside: Callable[[Received], Reply | None] | None = None,
     ) -> None:
         self.requests: list[Received] = []
@@ -69,6 +73,8 @@ class ScriptedProvider:
         self._enforcing = enforcing
         self._counting = counting
         self._beside = beside
+        self._sockets = sockets
+        self.socket_frames: list[JsonObject] = []
         self._used = 0
         self._surplus: list[str] = []
         self._ids = Numbering()
@@ -118,7 +124,49 @@ class ScriptedProvider:
     async def _model(self, request: web.Request) -> web.Response:
         return web.json_response({"id": request.match_info["model"], "object": "model", "type": "model"})
 
+    async def _serve_socket(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(max_msg_size=MAX_BODY_BYTES)
+        await socket.prepare(request)
+        kept: dict[str, list[JsonObject]] = {}
+        async for message in socket:
+            frame = json.loads(message.data)
+            self.socket_frames.append(frame)
+            before = kept.get(str(frame.get("previous_response_id")))
+            if before is None and frame.get("previous_response_id"):
+                error = {"type": "invalid_request_error", "code": "previous_response_not_found", "message": "not found"}
+                await socket.send_json({"type": "error", "status": 400, "error": error})
+                continue
+            body = {name: value for name, value in frame.items() if name not in ("type", "previous_response_id", "stream_id")}
+            body["input"] = [*(before or []), *frame["input"]]
+            received = await _received(request, body)
+            async with self._arrival:
+                self.requests.append(received)
+                self._arrival.notify_all()
+            fault = self._rules.refusal("responses", received) if self._enforcing else None
+            reply = self._script[self._used] if self._used < len(self._script) else None
+            if fault is not None or reply is None or reply.body is not None:
+                self._surplus.append(fault.message if fault is not None else "a frame has no reply in the script")
+                await socket.send_json(
+                    {"type": "error", "status": 400, "error": {"code": "refused", "message": self._surplus[-1]}}
+                )
+                continue
+            self._used += 1
+            counted = replace(reply, input_tokens=len(received.raw) // BYTES_PER_TOKEN) if self._counting else reply
+            spoken = speak("responses", received, counted, ids=self._ids, signature=None)
+            self._rules.issue(reply.items, spoken)
+            for event in spoken.before:
+                await socket.send_str(_data_of(event))
+            if reply.hold is not None:
+                await reply.hold.wait()
+            if reply.drop:
+                break
+            await socket.send_str(_data_of(spoken.ending))
+            kept = {str(spoken.whole["id"]): [*body["input"], *spoken.whole["output"]]}
+        return socket
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            return await self._serve_socket(request) if self._sockets else web.Response(status=404)
         received = await _received(request)
         wire = wire_of(received)
         if received.path == COUNT_TOKENS:
@@ -177,15 +225,20 @@ async def _stream(request: web.Request, reply: Reply, spoken: Spoken) -> web.Str
     return response
 
 
-async def _received(request: web.Request) -> Received:
-    raw = await request.read()
+def _data_of(event: bytes) -> str:
+    """Return what a server-sent event holds."""
+    return event.decode().partition("data: ")[2].strip()
+
+
+async def _received(request: web.Request, framed: JsonObject | None = None) -> Received:
+    raw = await request.read() if framed is None else json.dumps(framed).encode()
     try:
         body = json.loads(raw) if raw else {}
     except ValueError:
         body = {}
     headers = {name.lower(): value for name, value in request.headers.items()}
     return Received(
-        method=request.method,
+        method=request.method if framed is None else "POST",
         path=request.path,
         headers={name: value for name, value in headers.items() if name not in CREDENTIAL_HEADERS},
         authorised=not CREDENTIAL_HEADERS.isdisjoint(headers),

@@ -35,7 +35,7 @@ name = {provider_name}
 base_url = {base_url}
 env_key = "MOCK_API_KEY"
 wire_api = "responses"
-supports_websockets = false
+supports_websockets = {websockets}
 request_max_retries = 0
 stream_max_retries = 2
 
@@ -74,6 +74,7 @@ class CodexCli:
         provider_name: str = "mock",
         remote_v2: bool = True,
         model: str | None = "mock-model",
+        websockets: bool = False,
     ) -> None:
         self.binary = binary
         self.home = home
@@ -87,6 +88,7 @@ class CodexCli:
             base_url=json.dumps(base_url),
             provider_name=json.dumps(provider_name),
             remote_v2=json.dumps(remote_v2),
+            websockets=json.dumps(websockets),
         )
         (self.codex_home / "config.toml").write_text(config)
 

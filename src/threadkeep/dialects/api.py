@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from threadkeep.dialects.raw_json import encode_value, join_list, read_value, split_list
-from threadkeep.dialects.values import CompactionRequest, Endpoints, Request, SplitItem, Target
+from threadkeep.dialects.values import Answer, CompactionRequest, Endpoints, Frame, Request, SplitItem, Target
 from threadkeep.items import Item, ToolCall
 
 
@@ -108,8 +108,51 @@ class Continuation(Protocol):
         """Return the request with its whole history, which is `before` and then its own items; None if it cannot be read."""
         ...
 
-    def is_resumable(self, request: Request) -> bool:
-        """Whether a later request may name the answer to this one."""
+    def is_stored(self, fields: Mapping[str, bytes]) -> bool:
+        """Whether the provider is asked to keep the answer, as it does unless it is told otherwise: it may be named later."""
+        ...
+
+
+class Frames(Protocol):
+    """The API over WebSocket. Frames are hostile input: nothing here raises."""
+
+    def read_frame(self, data: bytes) -> Frame | None:
+        """Return what a client sent; None if it is no object."""
+        ...
+
+    def make_body(self, frame: Frame, *, previous: str | None, items: Sequence[Item]) -> bytes:
+        """Return the request of a frame, streamed: it goes on from `previous` with these items."""
+        ...
+
+    def read_headers(self, frame: Frame) -> Mapping[str, str]:
+        """Return the headers that the request would have over HTTP and the socket's opening does not."""
+        ...
+
+    def make_create_frame(self, body: bytes, *, sent: Sequence[bytes], previous: str | None) -> tuple[bytes, tuple[bytes, ...]]:
+        """Return the frame that asks a provider what `body` asks over HTTP, and all items of the body.
+
+        Where the body begins with `sent`, which the provider has under the id `previous`, only what follows is in the frame.
+        """
+        ...
+
+    def make_empty_answer(self, answer: Answer) -> list[bytes]:
+        """Return the events of an answer that says nothing."""
+        ...
+
+    def make_event(self, data: bytes, *, stream: str | None) -> bytes:
+        """Return the frame of an event for a lane."""
+        ...
+
+    def make_error(self, status: int, error: object, *, stream: str | None) -> bytes:
+        """Return the frame that says what an HTTP answer with this status and error would say."""
+        ...
+
+    def make_steer_event(self, outcome: str, steer: Mapping[str, object], *, stream: str | None, **more: object) -> bytes:
+        """Return the frame that says what becomes of a steering: `accepted`, `pending` or `failed`."""
+        ...
+
+    def list_required(self, items: Sequence[Item], calls: Sequence[str]) -> list[dict[str, object]]:
+        """Return what the client must hand over before the model can go on: the outputs of these calls."""
         ...
 
 
@@ -133,6 +176,7 @@ class Api(ABC):
     prompt_cache: ClassVar[PromptCache | None] = None
     merger: ClassVar[MessageMerger | None] = None
     continuation: ClassVar[Continuation | None] = None
+    frames: ClassVar[Frames | None] = None
 
     def read_target(self, fields: Mapping[str, bytes], *, path: str, query: str) -> Target:
         """Return which model a request asks, and for which form of answer; read leniently."""

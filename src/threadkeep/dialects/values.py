@@ -125,6 +125,27 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What a client sends over a WebSocket.
+
+    Attributes:
+        kind: `create` asks for an answer, `steer` adds to one that is being given, `notice` needs no answer; empty if unknown.
+        stream: The client's name for the lane in which it is answered.
+        previous: The id of the answer that it goes on from, or steers.
+        generates: Whether the model is to answer; otherwise the client only prepares its next request.
+        fields: The fields of the request that it would be over HTTP.
+        input: The new items; None if they cannot be read.
+    """
+
+    kind: str
+    stream: str | None
+    previous: str | None
+    generates: bool
+    fields: Mapping[str, bytes]
+    input: tuple[Item, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition:
     """A tool that is offered to a model; `parameters` is a JSON schema."""
 

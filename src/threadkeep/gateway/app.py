@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 from uuid import uuid4
 
 from aiohttp import ClientSession
@@ -17,6 +17,7 @@ from msgspec.json import encode
 
 from threadkeep.client import Threadkeep
 from threadkeep.dialects import DEFAULT, Dialect
+from threadkeep.dialects.api import Frames
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.control import api as control
 from threadkeep.gateway.control.api import FindHostConversations
@@ -34,10 +35,14 @@ from threadkeep.gateway.http.proxy import AnswerStamp, ProxiedRequest, run_while
 from threadkeep.gateway.http.relay import relay
 from threadkeep.gateway.http.routes import Route, find_route
 from threadkeep.gateway.http.upstream import Upstream, UpstreamFailure
+from threadkeep.gateway.http.upstream_socket import Lane, Lanes
+from threadkeep.gateway.http.websocket import ClientSocket, answer_opening, drop_framing
 
 BODY_LIMIT = 64 * 1024 * 1024
 READY_SECONDS = 5.0
 
+# Which sockets are opened: none, those that the provider opens too, or all.
+Sockets = Literal["off", "auto", "on"]
 # Given a tenant (None: the one without keys) and a dialect's name, returns who decides about its requests.
 ConversationsOf = Callable[[str | None, str], Awaitable[Conversations]]
 # Given a tenant, returns its open store.
@@ -80,6 +85,7 @@ class Gateway:
         metrics: Metrics | None = None,
         runs: Runs | None = None,
         identity: Identity | None = None,
+        sockets: Sockets = "auto",
         body_limit: int = BODY_LIMIT,
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = lambda: uuid4().hex,
@@ -93,6 +99,7 @@ class Gateway:
             else partial(answer_identity, identity=identity, token=control_token)
         )
         self._stopping = asyncio.Event()
+        self._sockets = sockets
         self._upstreams = {name: Upstream(base, session=session, provider=name) for name, base in upstreams.items()}
         self._conversations = conversations
         self._health = encode({"ok": True, "version": version})
@@ -122,15 +129,22 @@ class Gateway:
         self._stopping.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._open_socket(Call.of({**scope, "method": "GET"}), receive, send)
+            return
         if scope["type"] != "http":
             raise RuntimeError(f"the gateway speaks HTTP, not {scope['type']}")
-        call, run_id = split_run(Call.of(scope))
+        await self._handle(Call.of(scope), receive, send)
+
+    async def _handle(self, call: Call, receive: Receive, send: Send, lane: Lane | None = None) -> None:
+        """Answer a request; one that came over a socket has a lane."""
+        call, run_id = split_run(call)
         caller = Caller(receive, send, has_body=call.has_body)
         entry = Entry(method=call.method, run=run_id)
         began = time.perf_counter()
         try:
             with self.metrics.track_stream():
-                await self._serve(call, caller, entry)
+                await self._serve(call, caller, entry, lane)
         finally:
             self.metrics.count_request(route=entry.route, status=caller.status)
             self._log(entry, caller, seconds=time.perf_counter() - began)
@@ -142,7 +156,49 @@ class Gateway:
             counted = {"received": caller.received, "sent": caller.sent}
             self._access_log.write(entry, status=caller.status, seconds=seconds, at=at, gone=caller.gone, **counted)
 
-    async def _serve(self, call: Call, caller: Caller, entry: Entry) -> None:
+    async def _open_socket(self, call: Call, receive: Receive, send: Send) -> None:
+        """Serve a socket, or refuse to open it as a request would be refused."""
+        found = self._find_socket(split_run(call)[0])
+        if found is None:
+            await self._handle(call, receive, answer_opening(send))
+            return
+        admitted, route, frames = found
+        lanes = Lanes(
+            self._upstreams[route.provider],
+            admitted.call.target(route.path),
+            headers=make_upstream_headers(drop_framing(admitted.call.headers), readable_answer=False),
+            dialect=route.dialect,
+            frames=frames,
+        )
+        headers = await lanes.open()
+        if headers is None and self._sockets == "auto":
+            await self._handle(call, receive, answer_opening(send))
+            return
+        client = ClientSocket(
+            call,
+            receive,
+            send,
+            dialect=route.dialect,
+            frames=frames,
+            post=self._handle,
+            lanes=lanes,
+            stamp=self._stamp,
+            stopping=self._stopping,
+        )
+        await client.run(drop_framing(headers or ()))
+
+    def _find_socket(self, call: Call) -> tuple[Admitted, Route, Frames] | None:
+        """Return who opens a socket, and for which API; None where it is to be refused."""
+        bare, admitted = strip_key(call), admit(call, self._keys)
+        if self._sockets == "off" or find_refusal(bare, hosts=self._hosts) is not None or admitted is None:
+            return None
+        route = None if has_key(bare.path, self._keys) else find_route("POST", bare.path.decode("ascii"), bare.headers)
+        if route is None or not route.is_conversation or route.path != route.dialect.api.endpoints.turn:
+            return None
+        frames = route.dialect.api.frames
+        return None if frames is None else (admitted, route, frames)
+
+    async def _serve(self, call: Call, caller: Caller, entry: Entry, lane: Lane | None) -> None:
         bare = strip_key(call)
         judged = self._pages.forgives(call) if self._pages is not None and is_page(bare.path) else call
         refusal = find_refusal(judged, hosts=self._hosts)
@@ -167,7 +223,7 @@ class Gateway:
             await _refuse(caller, NO_WEBSOCKET, dialect=route.dialect)
         elif route.is_conversation and is_known(parse_codings(first(call.headers, b"content-encoding"))):
             entry.route = route.dialect.name
-            await self._converse(admitted.call, caller, route, entry)
+            await self._converse(admitted.call, caller, route, entry, lane)
         else:
             if route.is_conversation:
                 self.metrics.count_failure("open.unknown_encoding")
@@ -225,7 +281,7 @@ class Gateway:
         else:
             await caller.answer(200, encode({"ok": True}))
 
-    async def _converse(self, call: Call, caller: Caller, route: Route, entry: Entry) -> None:
+    async def _converse(self, call: Call, caller: Caller, route: Route, entry: Entry, lane: Lane | None) -> None:
         exchange = ProxiedRequest(
             call=call,
             caller=caller,
@@ -235,6 +291,7 @@ class Gateway:
             metrics=self.metrics,
             run=None if entry.run is None else self._runs.get_run(entry.run),
             entry=entry if self._access_log.content else None,
+            lane=lane,
         )
         conversations = partial(self._conversations, entry.tenant, route.dialect.name)
         await exchange.run(conversations, body_limit=self._body_limit, stamp=self._stamp)

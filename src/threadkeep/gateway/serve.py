@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from threadkeep import __version__
 from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Dialect
-from threadkeep.gateway.app import Gateway, MakePages
+from threadkeep.gateway.app import Gateway, MakePages, Sockets
 from threadkeep.gateway.control.identity import Identity
 from threadkeep.gateway.control.tenants import Tenants
 from threadkeep.gateway.conversation.conversations import RecordedConversations
@@ -119,4 +120,5 @@ async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gatewa
             metrics=metrics,
             runs=runs,
             identity=serving.identity,
+            sockets=cast(Sockets, tk.config.gateway_websocket),
         )

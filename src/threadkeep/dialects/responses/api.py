@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import Api, Continuation, MessageMerger, ProviderCompaction
+from threadkeep.dialects.api import Api, Continuation, Frames, MessageMerger, ProviderCompaction
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import encode_value, read_object, read_value
 from threadkeep.dialects.responses import compaction as provider_compaction
 from threadkeep.dialects.responses import continuation as resumed
+from threadkeep.dialects.responses import frames as socket_frames
 from threadkeep.dialects.responses import user_messages
 from threadkeep.dialects.responses.item_views import read_view
 from threadkeep.dialects.values import Endpoints, Request
@@ -33,6 +34,7 @@ class ResponsesApi(Api):
     compaction: ClassVar[ProviderCompaction | None] = provider_compaction
     merger: ClassVar[MessageMerger | None] = user_messages
     continuation: ClassVar[Continuation | None] = resumed
+    frames: ClassVar[Frames | None] = socket_frames
 
     def add_instructions(self, request: Request, text: str) -> Request:
         # Some providers accept `instructions` from known clients only as those wrote them.

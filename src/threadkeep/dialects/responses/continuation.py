@@ -7,7 +7,6 @@ from typing import Final
 
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, read_value, split_object
 from threadkeep.dialects.request_parts import read_items
-from threadkeep.dialects.values import Request
 from threadkeep.items import Item
 
 PREVIOUS: Final = "previous_response_id"
@@ -35,12 +34,7 @@ def join_history(body: bytes, before: Sequence[Item]) -> bytes | None:
     return join_object({**rest, "input": join_list([*history, *(item.raw for item in new)])})
 
 
-def is_resumable(request: Request) -> bool:
-    return is_stored(request.fields)
-
-
 def is_stored(fields: Mapping[str, bytes]) -> bool:
-    """Whether the provider is asked to keep the answer, which is what it does unless it is told otherwise."""
     return fields.get("store", NOTHING) != b"false"
 
 

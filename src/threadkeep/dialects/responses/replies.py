@@ -145,6 +145,15 @@ def render_answer(answer: Answer) -> bytes:
     return encode(_response(answer, status="completed") | {"output": [_message(answer)], "usage": NO_USAGE})
 
 
+def render_empty_stream(answer: Answer) -> bytes:
+    """Return the event stream of a completed response without any output."""
+    empty = _response(answer, status="in_progress")
+    completed = empty | {"status": "completed", "usage": NO_USAGE}
+    events = [("response.created", empty), ("response.completed", completed)]
+    written = (_event(kind, sequence_number=number, fields={"response": said}) for number, (kind, said) in enumerate(events))
+    return b"".join(written)
+
+
 def render_error(status: int, code: str, message: str) -> bytes:
     """Return the body of an answer with HTTP status `status`; clients show `message` and branch on `code`."""
     kind = "server_error" if status >= 500 else "invalid_request_error"

@@ -107,7 +107,7 @@ class RecordedConversations:
     async def open(self, incoming: Incoming) -> Decision:
         opened = await self._parse(incoming)
         if opened is None:
-            return Forward(body=incoming.body, finished=_ignore_reply)
+            return self._chain.refuse_unknown(incoming) or Forward(body=incoming.body, finished=_ignore_reply)
         stages = (
             self._forward_unread,
             self._read_history,
@@ -213,7 +213,7 @@ class RecordedConversations:
     def _can_resume(self, opened: OpenRequest) -> bool:
         """Whether the client may go on by naming the answer to this request."""
         continuation = self._dialect.api.continuation
-        return continuation is not None and (opened.incoming.is_resumable or continuation.is_resumable(opened.request))
+        return continuation is not None and (opened.incoming.is_resumable or continuation.is_stored(opened.request.fields))
 
     async def _forward_after_recording(self, opened: OpenRequest) -> Forward | Refused | None:
         """Record a request before it goes out, where a compaction or another window depends on the records."""

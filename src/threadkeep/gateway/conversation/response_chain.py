@@ -12,6 +12,8 @@ from typing import Final
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply
+from threadkeep.dialects.raw_json import split_object
+from threadkeep.gateway.conversation.request import Incoming, Refused
 from threadkeep.gateway.conversation.thread_cache import load_context_body
 from threadkeep.items import CHAIN_BYTES, Item
 from threadkeep.store import Found, Record, RecordKind, Span
@@ -59,6 +61,14 @@ class ResponseChain:
             if before is not None:
                 return self._continuation.join_history(body, before)
         return None
+
+    def refuse_unknown(self, incoming: Incoming) -> Refused | None:
+        """Return why a request cannot go on: it names an answer that only its connection could have kept, and is not recorded."""
+        response_id = self.read_previous(incoming.body) if incoming.is_resumable else None
+        if response_id is None or self._continuation is None or self._continuation.is_stored(split_object(incoming.body) or {}):
+            return None
+        message = f"Previous response with id '{response_id}' not found."
+        return Refused(status=400, code="previous_response_not_found", message=message)
 
     async def _load_history(self, found: Found) -> list[Item] | None:
         """Return what the model had been told and had said when it gave an answer, the answer included."""

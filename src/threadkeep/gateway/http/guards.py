@@ -34,7 +34,7 @@ UNKNOWN_PATH = Refused(
 NO_WEBSOCKET = Refused(
     status=426,
     code="no_websocket",
-    message="this gateway speaks HTTP and Server-Sent Events, not WebSocket; ask again without the upgrade",
+    message="no WebSocket is opened at this path, or for this provider; ask again without the upgrade",
 )
 NO_NONCE = Refused(status=400, code="invalid_request", message="ask with ?nonce= and 16 to 64 letters, digits, '-' or '_'")
 

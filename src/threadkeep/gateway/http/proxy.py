@@ -38,6 +38,7 @@ from threadkeep.gateway.http.metrics import Metrics, Run
 from threadkeep.gateway.http.relay import Finish, is_blendable, relay_reply, relay_without_tool
 from threadkeep.gateway.http.routes import Route
 from threadkeep.gateway.http.upstream import Upstream, UpstreamAnswer, UpstreamFailure
+from threadkeep.gateway.http.upstream_socket import Lane
 from threadkeep.llm.failures import ErrorDetails, is_overflow, parse_error
 
 log = logging.getLogger("threadkeep.gateway")
@@ -74,13 +75,18 @@ class ProxiedRequest:
         metrics: Metrics,
         run: Run | None = None,
         entry: Entry | None = None,
+        lane: Lane | None = None,
     ) -> None:
-        """Take a request; `run` counts it, and `entry`, if given, takes its content for the access log."""
+        """Take a request; `run` counts it, and `entry`, if given, takes its content for the access log.
+
+        One that came over a socket is answered through its `lane`.
+        """
         self._call = call
         self._entry = entry
         self._caller = caller
         self._wire = wire
         self._upstream = upstream
+        self._lane = lane
         self._metrics = metrics
         self._run = run
         self._route = route
@@ -119,6 +125,7 @@ class ProxiedRequest:
             ask_path=self._ask_path,
             list_models=self._list_models,
             placed=None if self._run is None else self._run.add_thread,
+            is_resumable=self._lane is not None,
         )
         try:
             return await (await conversations()).open(incoming)
@@ -160,7 +167,7 @@ class ProxiedRequest:
             await finish(Reply(outcome="cut"))
 
     async def _exchange(self, forward: Forward, *, headers: CIMultiDict[str], finish: Finish) -> None:
-        async with self._upstream.exchange("POST", self._target, headers=headers, body=forward.body) as answer:
+        async with self._ask(forward.body, headers=headers) as answer:
             smaller = None
             if forward.overflowed is not None and isinstance(answer, UpstreamAnswer) and await _is_overflow(answer):
                 smaller = await self._shrink(forward)
@@ -170,7 +177,7 @@ class ProxiedRequest:
         headers.update(smaller.headers)
         if forward.recall is not None:
             forward.recall.body = smaller.body
-        async with self._upstream.exchange("POST", self._target, headers=headers, body=smaller.body) as answer:
+        async with self._ask(smaller.body, headers=headers) as answer:
             await self._relay(answer, forward, headers=headers, finish=finish)
 
     async def _relay(
@@ -185,7 +192,7 @@ class ProxiedRequest:
         await relay_reply(self._caller, answer, wire=self._wire, finish=finish)
 
     def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[UpstreamAnswer | UpstreamFailure]:
-        return self._upstream.exchange("POST", self._target, headers=headers, body=body)
+        return (self._lane or self._upstream).exchange("POST", self._target, headers=headers, body=body)
 
     async def _shrink(self, forward: Forward) -> Smaller | None:
         self._metrics.count_overflow()

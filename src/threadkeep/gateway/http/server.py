@@ -12,10 +12,12 @@ from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
 
 import uvicorn
+from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
 from threadkeep.errors import CannotListen, PortTaken, UnsafeBind
 from threadkeep.gateway.http.asgi import Receive, Scope, Send
 from threadkeep.gateway.http.guards import is_loopback
+from threadkeep.gateway.http.upstream import MESSAGE_BYTES
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -105,6 +107,11 @@ def _listen(host: str, port: int, *, has_keys: bool) -> socket.socket:
     return listener
 
 
+class _SocketProtocol(WSProtocol):
+    def shutdown(self) -> None:
+        """Leave the socket to the application, which lets running answers end and closes it."""
+
+
 class _Server(uvicorn.Server):
     def __init__(self, app: App, *, on_ready: Callable[[str], None], on_stop: Callable[[], None], takes_signals: bool) -> None:
         super().__init__(
@@ -112,7 +119,10 @@ class _Server(uvicorn.Server):
                 app,
                 interface="asgi3",
                 http="httptools",
-                ws="none",
+                ws=_SocketProtocol,
+                # Compressed frames may hold a thousand times what arrives; the longest frame is as long as the longest request.
+                ws_per_message_deflate=False,
+                ws_max_size=MESSAGE_BYTES,
                 lifespan="off",
                 log_config=None,
                 log_level="warning",

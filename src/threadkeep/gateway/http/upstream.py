@@ -6,16 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import (
     ClientError,
-    ClientResponse,
     ClientSession,
     ClientTimeout,
+    ClientWebSocketResponse,
+    ClientWSTimeout,
     ConnectionTimeoutError,
     DummyCookieJar,
     ServerTimeoutError,
     TCPConnector,
+    TraceConfig,
+    TraceRequestEndParams,
 )
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
@@ -29,6 +33,11 @@ from threadkeep.gateway.http.routes import ERROR_DIALECTS, OPENAI
 CONNECT_SECONDS = 30
 # A model that thinks for minutes sends nothing meanwhile; a provider silent for longer than this is not coming back.
 IDLE_SECONDS = 600
+
+# A socket whose other end is gone says so only if it is asked.
+HEARTBEAT_SECONDS = 30
+CLOSE_SECONDS = 5
+MESSAGE_BYTES = 64 * 1024 * 1024
 
 # No total: a stream that flows may flow for hours.
 TIMEOUT = ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS)
@@ -57,10 +66,33 @@ class UpstreamFailure:
     message: str
 
 
+class Content(Protocol):
+    """The body of an answer as it comes."""
+
+    async def readany(self) -> bytes: ...
+
+    def iter_any(self) -> AsyncIterator[bytes]: ...
+
+
+class Response(Protocol):
+    """An answer of a provider: of an HTTP client, or of a lane on a socket."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def raw_headers(self) -> RawHeaders: ...
+
+    @property
+    def content(self) -> Content: ...
+
+    def close(self) -> None: ...
+
+
 class UpstreamAnswer:
     """An answer whose headers are here. Its beginning can be looked at before it is relayed; no byte is lost by that."""
 
-    def __init__(self, response: ClientResponse) -> None:
+    def __init__(self, response: Response) -> None:
         self._response = response
         self._ahead: list[bytes] = []
 
@@ -137,6 +169,11 @@ class Body(Payload):
             await writer.write(view[start : min(start + PIECE_BYTES, size)])
 
 
+async def _refuse_redirect(session: ClientSession, context: object, params: object) -> None:
+    """Keep the client's credentials from a server that it was not pointed at."""
+    raise ClientError("the provider points elsewhere")
+
+
 def _url(base: str) -> URL:
     try:
         url = URL(base)
@@ -185,6 +222,36 @@ class Upstream:
         finally:
             if isinstance(answer, UpstreamAnswer):
                 answer.close()
+
+    async def connect(self, target: str, *, headers: CIMultiDict[str]) -> tuple[ClientWebSocketResponse, RawHeaders] | None:
+        """Open a WebSocket and return it with the headers of the answer; None where the provider opens none for this client.
+
+        The caller closes it.
+        """
+        answered: list[RawHeaders] = []
+
+        async def note_answer(session: ClientSession, context: object, params: TraceRequestEndParams) -> None:
+            answered.append(params.response.raw_headers)
+
+        tracing = TraceConfig()
+        tracing.on_request_redirect.append(_refuse_redirect)
+        tracing.on_request_end.append(note_answer)
+        session = ClientSession(
+            connector=self._session.connector, connector_owner=False, cookie_jar=DummyCookieJar(), trace_configs=[tracing]
+        )
+        async with session:
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    socket = await session.ws_connect(
+                        URL(self._base + target, encoded=True),
+                        headers=headers,
+                        timeout=ClientWSTimeout(ws_close=CLOSE_SECONDS),
+                        heartbeat=HEARTBEAT_SECONDS,
+                        max_msg_size=MESSAGE_BYTES,
+                    )
+            except (ClientError, TimeoutError):
+                return None
+        return socket, answered[-1]
 
     async def _send(
         self, method: str, target: str, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
