@@ -12,7 +12,8 @@ import pytest
 from tests.parity.vocabulary import SPEECHES, config, of_kind, play
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.compaction.telemetry import CompactionAttempt, CompactionFigures, Unobserved
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, Hooks
 from threadkeep.store import NewRecord, RecordKind
 
@@ -41,14 +42,14 @@ class SlowToWrite:
         return getattr(self._store, name)
 
 
-class Told(Unobserved):
+class Told(CompactionObserver):
     """Keeps the checkpoints it was told of."""
 
     def __init__(self) -> None:
         self.checkpoints: list[int | None] = []
 
-    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
-        self.checkpoints.append(figures.checkpoint)
+    def finished(self, attempt: CompactionAttempt, report: CompactionReport, *, duration_ms: int) -> None:
+        self.checkpoints.append(report.checkpoint)
 
 
 class Hooked:

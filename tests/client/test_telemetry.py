@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from opentelemetry import trace
@@ -17,33 +18,43 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.histories import turns
 
 from threadkeep import Threadkeep
+from threadkeep.compaction.audit import AuditReport
+from threadkeep.compaction.report import CompactionReport, Comparison, PlanPart, PlanSummary
 from threadkeep.compaction.telemetry import (
     CompactionAttempt,
-    CompactionFigures,
+    CompactionObserver,
     OpenTelemetryObserver,
-    Unobserved,
     find_installed_observer,
     observe,
 )
+from threadkeep.compaction.worth import Worth
 from threadkeep.errors import NothingToCompact
+from threadkeep.threads import Attempt
 
 pytestmark = pytest.mark.anyio
 
 ATTEMPT = CompactionAttempt(
     attempt_id="1", thread_id="ship-it", trigger="auto", phase="pre_turn", strategy="session", model="openai:gpt-5"
 )
-FIGURES = CompactionFigures(
+TRIAL = Attempt(strategy="session", outcome="taken", calls=2, input_tokens=8_000, output_tokens=300, cached_tokens=7_500)
+PART = PlanPart()
+REPORT = CompactionReport(
+    thread="ship-it",
+    checkpoint=41,
     strategy="extractive",
     fell_back_from="session",
     tokens_before=9_000,
     tokens_after=1_200,
-    checkpoint=41,
+    worth=Worth(sheds=7_800, rebills=1_200),
     model_calls=2,
-    input_tokens=8_000,
-    output_tokens=300,
-    cached_tokens=7_500,
+    attempts=(TRIAL,),
+    hooks=(),
+    over_target=False,
+    audit=AuditReport(required=0, kept=0),
+    plan=PlanSummary(replaced=PART, quoted=PART, context=PART, request=PART, frontier=PART, stubbed=PART, state=PART),
+    changes=Comparison(),
 )
-# What every span and point of ATTEMPT carries once it came to FIGURES.
+# What every span and point of ATTEMPT carries once it came to REPORT.
 LABELS = {
     "gen_ai.operation.name": "compact",
     "gen_ai.request.model": "openai:gpt-5",
@@ -104,7 +115,7 @@ def backstage() -> Iterator[Backstage]:
 async def test_a_compaction_is_one_span_with_its_figures(backstage: Backstage) -> None:
     """What it was asked for, what it fell back from, what it cost."""
     with observe(backstage.observer, ATTEMPT) as watch:
-        watch.figures = FIGURES
+        watch.report = REPORT
     (span,) = backstage.spans()
     assert (span.name, span.status.status_code) == ("threadkeep.compact", trace.StatusCode.OK)
     assert dict(span.attributes or {}) == {
@@ -123,7 +134,7 @@ async def test_a_compaction_is_one_span_with_its_figures(backstage: Backstage) -
 async def test_a_compaction_is_one_point_in_each_metric(backstage: Backstage) -> None:
     """No thread is named: a metric that grows with threads is none."""
     with observe(backstage.observer, ATTEMPT) as watch:
-        watch.figures = FIGURES
+        watch.report = REPORT
     assert backstage.points() == {
         "threadkeep.compaction.duration": [(LABELS, 1)],
         "threadkeep.compaction.window.size": [
@@ -145,9 +156,7 @@ async def test_without_a_model_nothing_of_one_is_said(backstage: Backstage) -> N
         attempt_id="2", thread_id="ship-it", trigger="manual", phase="standalone_turn", strategy="extractive"
     )
     with observe(backstage.observer, attempt) as watch:
-        watch.figures = CompactionFigures(
-            strategy="extractive", fell_back_from=None, tokens_before=9_000, tokens_after=1_200, checkpoint=None
-        )
+        watch.report = replace(REPORT, fell_back_from=None, checkpoint=None, attempts=())
     (span,) = backstage.spans()
     assert dict(span.attributes or {}) == {
         "gen_ai.operation.name": "compact",
@@ -191,7 +200,7 @@ async def test_spans_made_meanwhile_are_the_attempts_children_and_later_ones_are
 
     with observe(backstage.observer, ATTEMPT) as watch:
         await asyncio.to_thread(ask, "during")
-        watch.figures = FIGURES
+        watch.report = REPORT
     ask("later")
     parents = {span.name: span.parent for span in backstage.spans()}
     contexts = {span.name: span.context for span in backstage.spans()}
@@ -208,9 +217,7 @@ async def test_attempts_at_once_are_told_apart(backstage: Backstage) -> None:
         attempt = CompactionAttempt(attempt_id=name, thread_id=name, trigger="auto", phase="mid_turn", strategy="session")
         with observe(backstage.observer, attempt) as watch:
             await together.wait()
-            watch.figures = CompactionFigures(
-                strategy="session", fell_back_from=None, tokens_before=tokens, tokens_after=1, checkpoint=1
-            )
+            watch.report = replace(REPORT, tokens_before=tokens)
 
     await asyncio.gather(compact("a", 10), compact("b", 20))
     attributes = [dict(span.attributes or {}) for span in backstage.spans()]
@@ -233,15 +240,15 @@ async def test_where_it_is_installed_it_reports_and_says_nothing_until_a_host_se
     observer = find_installed_observer()
     assert isinstance(observer, OpenTelemetryObserver)
     with observe(observer, ATTEMPT) as watch:
-        watch.figures = FIGURES
+        watch.report = REPORT
     assert not trace.get_current_span().is_recording()
 
 
 async def test_with_nobody_watching_an_attempt_is_as_it_was() -> None:
     """Errors pass, values stay."""
-    with observe(Unobserved(), ATTEMPT) as watch:
-        watch.figures = FIGURES
-    with pytest.raises(LookupError), observe(Unobserved(), ATTEMPT):
+    with observe(CompactionObserver(), ATTEMPT) as watch:
+        watch.report = REPORT
+    with pytest.raises(LookupError), observe(CompactionObserver(), ATTEMPT):
         raise LookupError
 
 
@@ -276,11 +283,11 @@ def test_nothing_is_imported_before_the_first_attempt_and_without_the_extra_nobo
     watching = "from threadkeep.compaction.telemetry import *; import sys; observer = find_installed_observer()\n"
     attempted = (
         "attempt = CompactionAttempt(attempt_id='1', thread_id='t', trigger='auto', phase='mid_turn', strategy='session')\n"
-        "observer.started(attempt); observer.failed(attempt, LookupError(), duration_ms=1)\n"
+        "observer.started(attempt); observer.failed(attempt, LookupError(), duration_ms=1, cost=sum_attempts([]))\n"
     )
     told = "print(type(observer).__name__, 'opentelemetry.trace' in sys.modules)"
     printed = [
         subprocess.run([sys.executable, "-c", code + told], check=True, capture_output=True, text=True).stdout.strip()
         for code in (absent + watching, watching, watching + attempted)
     ]
-    assert printed == ["Unobserved False", "OpenTelemetryObserver False", "OpenTelemetryObserver True"]
+    assert printed == ["CompactionObserver False", "OpenTelemetryObserver False", "OpenTelemetryObserver True"]

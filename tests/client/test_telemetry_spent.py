@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
 import pytest
-from tests.client.test_telemetry import ATTEMPT, FAILURE, FIGURES, LABELS, Backstage
+from tests.client.test_telemetry import ATTEMPT, FAILURE, LABELS, REPORT, TRIAL, Backstage
 from tests.histories import turns
 
 from threadkeep import Threadkeep
-from threadkeep.compaction.telemetry import Spent, observe
+from threadkeep.compaction.telemetry import observe
 from threadkeep.errors import StaleCheckpoint
 from threadkeep.testing.scripted_model import ScriptedModel, refuses
 from threadkeep.threads import Attempt
@@ -27,19 +28,17 @@ def sdk() -> Iterator[Backstage]:
     opened.close()
 
 
-def fail(sdk: Backstage, *, spent: Spent, tried: Attempt | None = None) -> None:
-    """Let an attempt fail after something was spent on it."""
+def fail(sdk: Backstage, tried: Attempt) -> None:
+    """Let an attempt fail after a strategy was tried."""
     with observe(sdk.observer, ATTEMPT) as watch:
-        if tried is not None:
-            watch.tried(tried)
-        watch.spent = spent
+        watch.add(tried)
         raise StaleCheckpoint("ship-it")
 
 
 async def test_a_compaction_says_what_it_cost(sdk: Backstage) -> None:
     """In dollars, on the span and as a counter of its own."""
     with observe(sdk.observer, ATTEMPT) as watch:
-        watch.figures = replace(FIGURES, cost_micro_usd=230_000)
+        watch.report = replace(REPORT, attempts=(msgspec.structs.replace(TRIAL, cost_micro_usd=230_000),))
     (span,) = sdk.spans()
     assert (span.attributes or {})["threadkeep.compaction.cost_usd"] == 0.23
     assert sdk.points()["threadkeep.compaction.cost"] == [(LABELS, 0.23)]
@@ -48,7 +47,7 @@ async def test_a_compaction_says_what_it_cost(sdk: Backstage) -> None:
 async def test_an_attempt_that_failed_says_what_it_cost(sdk: Backstage) -> None:
     """Calls, tokens and dollars, beside the kind of the error."""
     with pytest.raises(StaleCheckpoint):
-        fail(sdk, spent=Spent(model_calls=2, input_tokens=8_000, output_tokens=300, cached_tokens=7_500, cost_micro_usd=230_000))
+        fail(sdk, REFUSED)
     (span,) = sdk.spans()
     assert dict(span.attributes or {}) == {
         **STALE,
@@ -74,7 +73,7 @@ async def test_an_attempt_that_failed_says_what_it_cost(sdk: Backstage) -> None:
 async def test_what_nobody_told_is_no_point(sdk: Backstage) -> None:
     """A zero would say that it was free."""
     with pytest.raises(StaleCheckpoint):
-        fail(sdk, spent=Spent(model_calls=1))
+        fail(sdk, UNTOLD)
     assert sdk.points() == {
         "threadkeep.compaction.duration": [(STALE, 1)],
         "threadkeep.compaction.model.calls": [(STALE, 1)],
@@ -131,15 +130,15 @@ async def test_every_strategy_that_was_tried_is_an_event_of_the_span(sdk: Backst
     """With its outcome, time, tokens, cache and cost; what nobody told is left out."""
     with observe(sdk.observer, ATTEMPT) as watch:
         for trial in (REFUSED, UNTOLD, UNAIDED):
-            watch.tried(trial)
-        watch.figures = FIGURES
+            watch.add(trial)
+        watch.report = REPORT
     assert events(sdk) == [("threadkeep.compaction.tried", told) for told in TOLD]
 
 
 async def test_a_compaction_that_fails_has_the_events_of_what_it_tried(sdk: Backstage) -> None:
     """They are told as each ends, whatever comes after."""
     with pytest.raises(StaleCheckpoint):
-        fail(sdk, spent=Spent(model_calls=2), tried=REFUSED)
+        fail(sdk, REFUSED)
     assert events(sdk) == [("threadkeep.compaction.tried", TOLD[0])]
 
 

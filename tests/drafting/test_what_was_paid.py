@@ -5,43 +5,55 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.drafting.replies import SUMMARY
 from tests.parity.vocabulary import Speech, checkpoints, play
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.errors import NothingToCompact, StaleCheckpoint
 from threadkeep.testing.scripted_model import Holds, Says, ScriptedModel, Step, refuses, says
-from threadkeep.threads import Attempt
+from threadkeep.threads import Attempt, sum_attempts
+from threadkeep.threads.records import AttemptCost
 
 pytestmark = pytest.mark.anyio
 
 ROOM = 200_000
 HUGE = "Review this text: " + "lorem ipsum dolor " * 830
 PRICED = says(SUMMARY, input_tokens=50_000, output_tokens=900, cached_tokens=40_000, cost_usd=0.2)
-PAID = Spent(model_calls=1, input_tokens=50_000, output_tokens=900, cached_tokens=40_000, cost_micro_usd=200_000)
 
 
-class Watcher:
+def cost(**figures: int) -> AttemptCost:
+    """Return a cost, of which nobody cares how long it took."""
+    told = msgspec.structs.replace(Attempt(strategy="handoff", outcome="taken"), **figures)
+    return untimed(sum_attempts([told]))
+
+
+def untimed(found: AttemptCost) -> AttemptCost:
+    return replace(found, took_ms=0)
+
+
+PAID = cost(calls=1, input_tokens=50_000, output_tokens=900, cached_tokens=40_000, cost_micro_usd=200_000)
+
+
+class Watcher(CompactionObserver):
     """Keeps what attempts cost, whether they ended well or not."""
 
     def __init__(self) -> None:
-        self.finishes: list[Spent] = []
-        self.failures: list[tuple[str, Spent]] = []
+        self.finishes: list[AttemptCost] = []
+        self.failures: list[tuple[str, AttemptCost]] = []
         self.trials: list[Attempt] = []
-
-    def started(self, attempt: CompactionAttempt) -> None: ...
 
     def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
         self.trials.append(trial)
 
-    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
-        names = Spent.__dataclass_fields__
-        self.finishes.append(Spent(**{name: getattr(figures, name) for name in names}))
+    def finished(self, attempt: CompactionAttempt, report: CompactionReport, *, duration_ms: int) -> None:
+        self.finishes.append(untimed(sum_attempts(report.attempts)))
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
-        self.failures.append((type(error).__name__, spent))
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, cost: AttemptCost) -> None:
+        self.failures.append((type(error).__name__, untimed(cost)))
 
 
 @pytest.fixture
@@ -112,7 +124,7 @@ async def test_nothing_to_compact_after_a_draft_says_what_it_cost(tk: Threadkeep
     with pytest.raises(NothingToCompact) as untried:
         await empty.compact(strategy="handoff", model=ScriptedModel([], dialect=speech.dialect, window_tokens=ROOM))
     assert untried.value.attempts == ()
-    assert watcher.failures[1:] == [("NothingToCompact", NOTHING_SPENT)]
+    assert watcher.failures[1:] == [("NothingToCompact", cost())]
 
 
 async def test_a_cancelled_draft_is_a_call_that_was_made(tk: Threadkeep, watcher: Watcher, speech: Speech) -> None:
@@ -123,7 +135,7 @@ async def test_a_cancelled_draft_is_a_call_that_was_made(tk: Threadkeep, watcher
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert watcher.failures == [("CancelledError", Spent(model_calls=1))]
+    assert watcher.failures == [("CancelledError", cost(calls=1))]
     assert watcher.trials == [Attempt(strategy="handoff", outcome="broken_off", model="scripted:model", calls=1)]
 
 
@@ -134,7 +146,7 @@ async def test_what_a_checkpoint_cost_counts_every_rung(tk: Threadkeep, watcher:
     async with ScriptedModel([refusal], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="handoff", model=model)
     assert report.fell_back_from == "handoff"
-    paid = Spent(model_calls=1, input_tokens=50_000, output_tokens=9, cost_micro_usd=100_000)
+    paid = cost(calls=1, input_tokens=50_000, output_tokens=9, cost_micro_usd=100_000)
     assert watcher.finishes == [paid]
     assert [(trial.strategy, trial.outcome) for trial in watcher.trials] == [("handoff", "refused"), ("extractive", "taken")]
 
@@ -144,7 +156,7 @@ async def test_what_no_provider_told_is_unknown_and_not_nothing(tk: Threadkeep, 
     thread = await long_thread(tk, speech)
     async with ScriptedModel([says(SUMMARY)], dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="handoff", model=model)
-    assert watcher.finishes == [Spent(model_calls=1)]
+    assert watcher.finishes == [cost(calls=1)]
     (attempt,) = report.attempts
     told = (attempt.input_tokens, attempt.output_tokens, attempt.cached_tokens, attempt.cost_micro_usd)
     assert (attempt.calls, told) == (1, (None, None, None, None))
@@ -156,7 +168,7 @@ async def test_a_provider_that_told_zero_told_something(tk: Threadkeep, watcher:
     free = says(SUMMARY, input_tokens=50_000, output_tokens=900, cached_tokens=0, cost_usd=0.0)
     async with ScriptedModel([free], dialect=speech.dialect, window_tokens=ROOM) as model:
         await thread.compact(strategy="handoff", model=model)
-    paid = Spent(model_calls=1, input_tokens=50_000, output_tokens=900, cached_tokens=0, cost_micro_usd=0)
+    paid = cost(calls=1, input_tokens=50_000, output_tokens=900, cached_tokens=0, cost_micro_usd=0)
     assert watcher.finishes == [paid]
     (made,) = await checkpoints(await tk.thread("t"))
     assert [(attempt.cached_tokens, attempt.cost_micro_usd) for attempt in made.attempts] == [(0, 0)]

@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.client import WIRES, answer, person, talk
 
 from threadkeep import Config, Threadkeep
-from threadkeep.compaction.telemetry import CompactionAttempt, Unobserved
+from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.gateway.conversation.request import Forward
 from threadkeep.gateway.conversation.rules import Rules
 
@@ -31,7 +31,7 @@ async def test_what_gained_nothing_in_the_background_is_left_until_the_window_ha
     """Four requests with one huge message begin one compaction; what comes later begins the next, and other threads their own."""
     begun: list[CompactionAttempt] = []
 
-    class Watching(Unobserved):
+    class Watching(CompactionObserver):
         def started(self, attempt: CompactionAttempt) -> None:
             begun.append(attempt)
 

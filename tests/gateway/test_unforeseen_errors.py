@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.gateway.client import Client, person, records, talk
 
-from threadkeep.compaction.telemetry import Unobserved
+from threadkeep.compaction.telemetry import CompactionObserver
 from threadkeep.gateway.conversation.request import Answered, Forward
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import RecordKind
@@ -24,7 +24,7 @@ LONG = "The build log follows for reference. " * 60
 SAID = "what Ada said in confidence"
 
 
-class Breaks(Unobserved):
+class Breaks(CompactionObserver):
     """An observer of a host's own, and a bug in it."""
 
     def started(self, attempt: CompactionAttempt) -> None:

@@ -27,9 +27,11 @@ from tests.parity.vocabulary import (
 
 from threadkeep import Config, Head, Threadkeep
 from threadkeep.compaction.backend import Order
-from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, Spent, Unobserved
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.llm import RemoteCompactor
 from threadkeep.testing.scripted_model import Compacts, Overflows, Rejected, ScriptedModel, ScriptedRemoteModel, Step, says
+from threadkeep.threads.records import AttemptCost
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +69,7 @@ async def test_a_model_whose_window_is_too_small_after_all_costs_no_turn(
         assert speech.said("Go on.") in await seen(thread)
 
 
-class Watcher(Unobserved):
+class Watcher(CompactionObserver):
     """Notes how every compaction begins and ends."""
 
     def __init__(self) -> None:
@@ -76,10 +78,10 @@ class Watcher(Unobserved):
     def started(self, attempt: CompactionAttempt) -> None:
         self._note("started", attempt, attempt.strategy)
 
-    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
-        self._note("finished", attempt, figures.strategy)
+    def finished(self, attempt: CompactionAttempt, report: CompactionReport, *, duration_ms: int) -> None:
+        self._note("finished", attempt, report.strategy)
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, cost: AttemptCost) -> None:
         self._note("failed", attempt, type(error).__name__)
 
     def _note(self, what: str, attempt: CompactionAttempt, became: str) -> None:

@@ -14,7 +14,7 @@ from tests.parity.vocabulary import ROOM, SPEECHES, Speech, checkpoints, config,
 
 from threadkeep import Session, Thread, Threadkeep
 from threadkeep.compaction import trigger as making_room
-from threadkeep.compaction.telemetry import CompactionAttempt, Unobserved
+from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import CompactionRunning, CompactionStopped, ModelOverflow
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
@@ -46,7 +46,7 @@ class Pending:
         return Holds(until=self.go, then=self._then)
 
 
-class Refused(Unobserved):
+class Refused(CompactionObserver):
     """Calls back whenever a compaction is refused because another worker is at one."""
 
     def __init__(self, then: Callable[[], None]) -> None:

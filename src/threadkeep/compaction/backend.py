@@ -9,7 +9,7 @@ from threadkeep.compaction.background import Upkeep
 from threadkeep.compaction.budget import StateBudget
 from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Breaker, Deadline
-from threadkeep.compaction.telemetry import CompactionObserver, Unobserved
+from threadkeep.compaction.telemetry import CompactionObserver
 from threadkeep.dialects import Request
 from threadkeep.hooks import Hooks, Trigger
 from threadkeep.llm import Model
@@ -99,7 +99,7 @@ class CompactionPolicy:
     prices: dict[str, float] = field(default_factory=dict)
     patience: RetryPolicy = field(default_factory=RetryPolicy)
     hooks: Hooks = field(default_factory=Hooks)
-    observer: CompactionObserver = field(default_factory=Unobserved)
+    observer: CompactionObserver = field(default_factory=CompactionObserver)
     breaker: Breaker = field(default_factory=Breaker)
     cwd: str = "."
     environ: dict[str, str] = field(default_factory=dict, repr=False)

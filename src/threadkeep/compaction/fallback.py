@@ -14,6 +14,7 @@ from threadkeep.compaction.drafts.draft import Draft, DraftRefused, Meter, Summa
 from threadkeep.compaction.drafts.requests import NotAsked
 from threadkeep.compaction.drafts.strategies import DRAFTERS
 from threadkeep.compaction.engine import EXTRACTIVE, NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
+from threadkeep.compaction.telemetry import Watch
 from threadkeep.errors import BrokenWindow, ModelError, NothingToCompact
 from threadkeep.threads import Attempt
 from threadkeep.threads.backend import Clock
@@ -137,23 +138,11 @@ class Breaker:
         return Breaker(futility=self.futility.copy(), _failed=dict(self._failed), _resting=dict(self._resting))
 
 
-@dataclass(slots=True, kw_only=True)
-class AttemptLog:
-    """The attempts so far, in order; `on_attempt` is called with each as it ends."""
-
-    on_attempt: Callable[[Attempt], None]
-    attempts: list[Attempt] = field(default_factory=list)
-
-    def add(self, attempt: Attempt) -> None:
-        self.attempts.append(attempt)
-        self.on_attempt(attempt)
-
-
 async def draft_with_fallbacks(
     proposal: Proposal,
     strategies: Sequence[str],
     *,
-    tried: AttemptLog,
+    tried: Watch,
     make_summariser: SummariserFactory | None,
     clock: Clock,
     breaker: Breaker,
@@ -190,13 +179,13 @@ async def draft_with_fallbacks(
     try:
         return await conclude_without_model(Draft(strategy=strategies[-1]), proposal, tried, clock=clock)
     except NothingToCompact:
-        if any(attempt.outcome == NothingToCompact.code for attempt in tried.attempts[:-1]):
+        if any(attempt.outcome == NothingToCompact.code for attempt in tried.trials[:-1]):
             breaker.futility.found((thread_id, strategies[0]), tokens=tokens)
         raise
 
 
 async def conclude_without_model(
-    draft: Draft, proposal: Proposal, tried: AttemptLog, *, clock: Clock, model: str | None = None
+    draft: Draft, proposal: Proposal, tried: Watch, *, clock: Clock, model: str | None = None
 ) -> Outcome:
     """Return the outcome of a draft that needs no request; `model` names the model whose provider wrote it, if one did.
 
@@ -206,7 +195,7 @@ async def conclude_without_model(
     started = clock.now_ms()
     taken = Attempt(strategy=draft.strategy, outcome=TAKEN, model=model)
     try:
-        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.attempts, taken)))
+        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.trials, taken)))
     except (NothingToCompact, BrokenWindow) as error:
         took_ms = clock.now_ms() - started
         tried.add(msgspec.structs.replace(taken, outcome=error.code, took_ms=took_ms))
@@ -227,7 +216,7 @@ def _add_duration(outcome: Outcome, *, took_ms: int) -> Outcome:
 async def _try_model(
     name: str,
     proposal: Proposal,
-    tried: AttemptLog,
+    tried: Watch,
     *,
     make_summariser: SummariserFactory | None,
     clock: Clock,
@@ -254,7 +243,7 @@ async def _try_model(
         breaker.succeeded(name, summariser.name)
         meter.ignored = draft.ignored
         taken = meter.attempt(strategy=name, model=summariser.name, outcome=TAKEN, took_ms=clock.now_ms() - started)
-        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.attempts, taken)))
+        outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.trials, taken)))
     except (NothingToCompact, BrokenWindow) as error:
         became = error.code
     except NotAsked as unasked:

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -20,10 +20,10 @@ from threadkeep.compaction.drafts import remote
 from threadkeep.compaction.drafts.strategies import needs_model, order_strategies
 from threadkeep.compaction.engine import Proposal, propose
 from threadkeep.compaction.facts.facts import ObservedItem
-from threadkeep.compaction.fallback import AttemptLog, conclude_without_model, draft_with_fallbacks
+from threadkeep.compaction.fallback import conclude_without_model, draft_with_fallbacks
 from threadkeep.compaction.report import CompactionReport, compare
 from threadkeep.compaction.summariser import choose_model, make_summariser
-from threadkeep.compaction.telemetry import CompactionAttempt, CompactionFigures, observe, sum_spent
+from threadkeep.compaction.telemetry import CompactionAttempt, Watch, observe
 from threadkeep.compaction.worth import CACHED_PRICE, check_worth_now
 from threadkeep.dialects import Dialect
 from threadkeep.errors import (
@@ -204,9 +204,7 @@ def _collect_sources(ledger: Ledger) -> frozenset[Pointer]:
     return frozenset((*(source for entry in ledger.entries for source in entry.sources), *claims))
 
 
-async def adopt_provider_compaction(
-    backend: Backend, basis: Basis, proposal: Proposal, order: Order, tried: AttemptLog
-) -> Outcome:
+async def adopt_provider_compaction(backend: Backend, basis: Basis, proposal: Proposal, order: Order, tried: Watch) -> Outcome:
     """Return the outcome of a compaction that the provider wrote in a reply to the account of the order's model.
 
     Raises:
@@ -339,20 +337,17 @@ async def _compact_observed(
         async with hold_lease(backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
             if lease is None and not order.dry_run:
                 raise CompactionRunning(thread_id)
-            tried = AttemptLog(on_attempt=watch.tried)
             # A lost lease stops nothing: the first commit wins, and the other one is stale.
             try:
                 done = await _compact(
-                    backend, thread_id, strategies, dialect=dialect, seed=seed, order=order, progress=progress, tried=tried
+                    backend, thread_id, strategies, dialect=dialect, seed=seed, order=order, progress=progress, tried=watch
                 )
             except (StaleCheckpoint, NothingToCompact, BrokenWindow) as error:
-                error.attempts = tuple(tried.attempts)
+                error.attempts = tuple(watch.trials)
                 if not order.dry_run:
-                    await record_failed_attempts(backend, thread_id, tried.attempts, outcome=error.code)
+                    await record_failed_attempts(backend, thread_id, watch.trials, outcome=error.code)
                 raise
-            finally:
-                watch.spent = sum_spent(tried.attempts)
-        watch.figures = _build_figures(done.report)
+        watch.report = done.report
     # Outside the lease: the checkpoint is durable, and no hook undoes it.
     return await _run_hooks_afterwards(backend, done)
 
@@ -374,7 +369,7 @@ async def _compact(
     seed: bytes,
     order: Order,
     progress: _Progress,
-    tried: AttemptLog,
+    tried: Watch,
 ) -> _Completed:
     policy = backend.policy
     basis = await load_basis(backend, thread_id, seed=seed)
@@ -489,17 +484,6 @@ async def _run_hooks(backend: Backend, facts: CompactionFacts) -> tuple[HookRun,
     if not verdict.goes_on:
         raise CompactionStopped(facts.thread_id, event=str(facts.event), reason=verdict.stop_reason or "no reason given")
     return verdict.runs
-
-
-def _build_figures(report: CompactionReport) -> CompactionFigures:
-    return CompactionFigures(
-        strategy=report.strategy,
-        fell_back_from=report.fell_back_from,
-        tokens_before=report.tokens_before,
-        tokens_after=report.tokens_after,
-        checkpoint=report.checkpoint,
-        **asdict(sum_spent(report.attempts)),
-    )
 
 
 def _add_usage(checkpoint: Checkpoint, usage: Calibration | None) -> Checkpoint:

@@ -8,25 +8,29 @@ reported.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from threadkeep.compaction.report import CompactionReport
 from threadkeep.errors import ThreadkeepError
 from threadkeep.threads import Attempt, sum_attempts
+from threadkeep.threads.records import AttemptCost
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.metrics import Counter, Histogram, MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
 SCOPE: Final = "threadkeep"
 SPAN_NAME: Final = "threadkeep.compact"
-EVENT_NAME: Final = "threadkeep.compaction.tried"
+PREFIX: Final = "threadkeep.compaction."
+EVENT_NAME: Final = f"{PREFIX}tried"
+AnyFigure = str | int | float
 # OpenTelemetry's default boundaries end at 10,000 and suit milliseconds.
 DURATIONS_S: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 WINDOWS_TOKENS: Final = tuple(1_000.0 * 2**power for power in range(12))
@@ -50,55 +54,9 @@ class CompactionAttempt:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """The cost of all model calls of an attempt, over all its strategies.
-
-    Attributes:
-        model_calls: The number of calls, retries included.
-        input_tokens: The provider's count over all calls; None if it gave none. The same holds for the other figures.
-    """
-
-    model_calls: int = 0
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
-    cost_micro_usd: int | None = None
-
-
-NOTHING_SPENT: Final = Spent()
-
-
-def sum_spent(attempts: Sequence[Attempt]) -> Spent:
-    """Return the total cost of the attempts."""
-    bill = sum_attempts(attempts)
-    return Spent(
-        model_calls=bill.calls,
-        input_tokens=bill.input_tokens,
-        output_tokens=bill.output_tokens,
-        cached_tokens=bill.cached_tokens,
-        cost_micro_usd=bill.cost_micro_usd,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFigures(Spent):
-    """The result and the cost of a successful attempt.
-
-    Attributes:
-        strategy: The strategy that drafted, after any fallback.
-        checkpoint: The ordinal of the checkpoint; None for a dry run.
-    """
-
-    strategy: str
-    fell_back_from: str | None
-    tokens_before: int
-    tokens_after: int
-    checkpoint: int | None
-
-
-class CompactionObserver(Protocol):
-    """Receives the events of attempts: `started`, then `tried` any number of times, then `finished` or `failed`.
+class CompactionObserver:
+    """Receives the events of attempts: `started`, then `tried` any number of times, then `finished` or `failed`. This one ignores
+    them.
 
     All calls of an attempt come from one task. No method may raise or block.
     """
@@ -107,66 +65,48 @@ class CompactionObserver(Protocol):
 
     def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
         """One strategy ended, successfully or not; a cancelled one counts too."""
-        ...
 
-    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
+    def finished(self, attempt: CompactionAttempt, report: CompactionReport, *, duration_ms: int) -> None: ...
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
-        """The attempt ended with `error` and had cost `spent`; a cancelled one counts too."""
-        ...
-
-
-class Unobserved:
-    """An observer that does nothing."""
-
-    def started(self, attempt: CompactionAttempt) -> None: ...
-
-    def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None: ...
-
-    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None: ...
-
-    def failed(
-        self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT
-    ) -> None: ...
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, cost: AttemptCost) -> None:
+        """The attempt ended with `error` and had its `cost`; a cancelled one counts too."""
 
 
 class Watch:
-    """The figures of a running attempt; the compaction sets `figures` on success and `spent` in any case."""
+    """What a running attempt has tried so far, in order; the compaction sets `report` when it succeeds."""
 
     def __init__(self, observer: CompactionObserver, attempt: CompactionAttempt) -> None:
-        self.figures: CompactionFigures | None = None
-        self.spent = NOTHING_SPENT
+        self.report: CompactionReport | None = None
+        self.trials: list[Attempt] = []
         self._observer = observer
         self._attempt = attempt
 
-    def tried(self, trial: Attempt) -> None:
+    def add(self, trial: Attempt) -> None:
         """Report the end of one strategy."""
+        self.trials.append(trial)
         self._observer.tried(self._attempt, trial)
 
 
 @contextmanager
 def observe(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterator[Watch]:
-    """Report the attempt in this block to `observer`; the block must set the figures of the watch before it ends.
+    """Report the attempt in this block to `observer`; the block must set the report of the watch before it ends.
 
     An error is reported and raised again.
     """
     # The loop's own clock: durations must not jump with the time of day.
     clock = asyncio.get_running_loop().time
     begun = clock()
-
-    def elapsed_ms() -> int:
-        return round((clock() - begun) * 1_000)
-
     watch = Watch(observer, attempt)
     observer.started(attempt)
     try:
         yield watch
-        if watch.figures is None:
-            raise AssertionError("an attempt that ends well leaves its figures")
+        if watch.report is None:
+            raise AssertionError("an attempt that ends well leaves its report")
     except BaseException as error:
-        observer.failed(attempt, error, duration_ms=elapsed_ms(), spent=watch.spent)
+        duration_ms = round((clock() - begun) * 1_000)
+        observer.failed(attempt, error, duration_ms=duration_ms, cost=sum_attempts(watch.trials))
         raise
-    observer.finished(attempt, watch.figures, duration_ms=elapsed_ms())
+    observer.finished(attempt, watch.report, duration_ms=round((clock() - begun) * 1_000))
 
 
 def find_installed_observer() -> CompactionObserver:
@@ -175,7 +115,7 @@ def find_installed_observer() -> CompactionObserver:
         installed = find_spec("opentelemetry.trace") is not None
     except ModuleNotFoundError:
         installed = False
-    return OpenTelemetryObserver() if installed else Unobserved()
+    return OpenTelemetryObserver() if installed else CompactionObserver()
 
 
 def get_error_type(error: BaseException) -> str:
@@ -193,45 +133,37 @@ class _Instruments:
 
         self.tracer = trace.get_tracer(SCOPE, tracer_provider=tracers)
         meter = metrics.get_meter(SCOPE, meter_provider=meters)
-        self.duration = meter.create_histogram(
-            "threadkeep.compaction.duration",
-            unit="s",
-            description="How long an attempt to compact took.",
-            explicit_bucket_boundaries_advisory=DURATIONS_S,
-        )
-        self.window = meter.create_histogram(
-            "threadkeep.compaction.window.size",
-            unit="{token}",
-            description="The window before and after a compaction.",
-            explicit_bucket_boundaries_advisory=WINDOWS_TOKENS,
-        )
-        self.calls = meter.create_counter(
-            "threadkeep.compaction.model.calls", unit="{call}", description="Calls to a model made to compact."
-        )
+
+        def make_histogram(name: str, unit: str, description: str, bounds: Sequence[float]) -> Histogram:
+            return meter.create_histogram(
+                f"{PREFIX}{name}", unit=unit, description=description, explicit_bucket_boundaries_advisory=bounds
+            )
+
+        self.duration = make_histogram("duration", "s", "How long an attempt to compact took.", DURATIONS_S)
+        self.window = make_histogram("window.size", "{token}", "The window before and after a compaction.", WINDOWS_TOKENS)
+
+        def make_counter(name: str, unit: str, description: str) -> Counter:
+            return meter.create_counter(f"{PREFIX}{name}", unit=unit, description=description)
+
+        self.calls = make_counter("model.calls", "{call}", "Calls to a model made to compact.")
         # Not gen_ai.client.token.usage: instrumented provider libraries count the same tokens there already.
-        self.spent = meter.create_counter(
-            "threadkeep.compaction.token.usage", unit="{token}", description="Tokens a provider counted for compactions."
-        )
-        self.cached = meter.create_counter(
-            "threadkeep.compaction.token.cached", unit="{token}", description="Of the input tokens, those read from a cache."
-        )
-        self.cost = meter.create_counter(
-            "threadkeep.compaction.cost", unit="{USD}", description="What providers said that compactions cost."
-        )
+        self.tokens = make_counter("token.usage", "{token}", "Tokens a provider counted for compactions.")
+        self.cached = make_counter("token.cached", "{token}", "Of the input tokens, those read from a cache.")
+        self.cost = make_counter("cost", "{USD}", "What providers said that compactions cost.")
 
-    def count(self, spent: Spent, labels: dict[str, str]) -> None:
-        """Count what was spent; unknown figures are left out."""
-        self.calls.add(spent.model_calls, labels)
-        for kind, tokens in (("input", spent.input_tokens), ("output", spent.output_tokens)):
+    def count(self, cost: AttemptCost, labels: dict[str, str]) -> None:
+        """Count a cost; unknown figures are left out."""
+        self.calls.add(cost.calls, labels)
+        for kind, tokens in (("input", cost.input_tokens), ("output", cost.output_tokens)):
             if tokens is not None:
-                self.spent.add(tokens, {**labels, "gen_ai.token.type": kind})
-        if spent.cached_tokens is not None:
-            self.cached.add(spent.cached_tokens, labels)
-        if spent.cost_micro_usd is not None:
-            self.cost.add(spent.cost_micro_usd / 1_000_000, labels)
+                self.tokens.add(tokens, {**labels, "gen_ai.token.type": kind})
+        if cost.cached_tokens is not None:
+            self.cached.add(cost.cached_tokens, labels)
+        if cost.cost_micro_usd is not None:
+            self.cost.add(cost.cost_micro_usd / 1_000_000, labels)
 
 
-class OpenTelemetryObserver:
+class OpenTelemetryObserver(CompactionObserver):
     """Reports to OpenTelemetry. Spans made during an attempt, such as a provider library's, become its children.
 
     The import is delayed to the first attempt: it takes a tenth of a second, which other commands need not spend.
@@ -251,104 +183,85 @@ class OpenTelemetryObserver:
         from opentelemetry import context, trace
 
         span = self._instruments.tracer.start_span(
-            SPAN_NAME, attributes={"gen_ai.conversation.id": attempt.thread_id, **_build_labels(attempt)}
+            SPAN_NAME, attributes={"gen_ai.conversation.id": attempt.thread_id, **_make_labels(attempt)}
         )
         self._open[attempt.attempt_id] = (span, context.attach(trace.set_span_in_context(span)))
 
     def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
         opened = self._open.get(attempt.attempt_id)
         if opened is not None:
-            opened[0].add_event(EVENT_NAME, _build_trial_attributes(trial))
+            told = {
+                f"{PREFIX}strategy": trial.strategy,
+                f"{PREFIX}outcome": trial.outcome,
+                f"{PREFIX}duration_ms": trial.took_ms,
+                "gen_ai.request.model": trial.model,
+                **_describe_cost(sum_attempts([trial])),
+            }
+            opened[0].add_event(EVENT_NAME, _drop_unknown(told))
 
-    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
-        from opentelemetry.trace import StatusCode
-
-        labels = {
-            **_build_labels(attempt),
-            **_build_result_labels(figures),
-            "threadkeep.compaction.outcome": _get_outcome(figures),
+    def finished(self, attempt: CompactionAttempt, report: CompactionReport, *, duration_ms: int) -> None:
+        labels = _make_labels(attempt) | {
+            f"{PREFIX}strategy": report.strategy,
+            f"{PREFIX}outcome": "tried_out" if report.checkpoint is None else "compacted",
+            **({f"{PREFIX}fell_back_from": report.fell_back_from} if report.fell_back_from else {}),
         }
-        span = self._close_span(attempt)
-        if span is not None:
-            span.set_attributes({**labels, **_build_size_attributes(figures)})
-            span.set_status(StatusCode.OK)
-            span.end()
+        cost = sum_attempts(report.attempts)
+        figures = {
+            f"{PREFIX}tokens_before": report.tokens_before,
+            f"{PREFIX}tokens_after": report.tokens_after,
+            f"{PREFIX}checkpoint": report.checkpoint,
+        }
+        self._end_span(attempt, {**labels, **figures, **_describe_cost(cost)})
         self._instruments.duration.record(duration_ms / 1_000, labels)
-        self._instruments.window.record(figures.tokens_before, {**labels, "threadkeep.compaction.window": "before"})
-        self._instruments.window.record(figures.tokens_after, {**labels, "threadkeep.compaction.window": "after"})
-        self._instruments.count(figures, labels)
+        self._instruments.window.record(report.tokens_before, {**labels, f"{PREFIX}window": "before"})
+        self._instruments.window.record(report.tokens_after, {**labels, f"{PREFIX}window": "after"})
+        self._instruments.count(cost, labels)
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
-        from opentelemetry.trace import StatusCode
-
-        labels = {**_build_labels(attempt), "threadkeep.compaction.outcome": "failed", "error.type": get_error_type(error)}
-        span = self._close_span(attempt)
-        if span is not None:
-            span.set_attributes({**labels, **(_build_cost_attributes(spent) if spent.model_calls else {})})
-            # Only the type: a provider's error text may quote the transcript.
-            span.set_status(StatusCode.ERROR, get_error_type(error))
-            span.end()
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, cost: AttemptCost) -> None:
+        kind = get_error_type(error)
+        labels = {**_make_labels(attempt), f"{PREFIX}outcome": "failed", "error.type": kind}
+        # Only the type: a provider's error text may quote the transcript.
+        self._end_span(attempt, {**labels, **(_describe_cost(cost) if cost.calls else {})}, error=kind)
         self._instruments.duration.record(duration_ms / 1_000, labels)
-        if spent.model_calls:
-            self._instruments.count(spent, labels)
+        if cost.calls:
+            self._instruments.count(cost, labels)
 
-    def _close_span(self, attempt: CompactionAttempt) -> Span | None:
+    def _end_span(
+        self, attempt: CompactionAttempt, attributes: Mapping[str, AnyFigure | None], *, error: str | None = None
+    ) -> None:
         from opentelemetry import context
+        from opentelemetry.trace import StatusCode
 
         opened = self._open.pop(attempt.attempt_id, None)
         if opened is None:
-            return None
+            return
         span, token = opened
         context.detach(token)
-        return span
+        span.set_attributes(_drop_unknown(attributes))
+        span.set_status(StatusCode.OK if error is None else StatusCode.ERROR, error)
+        span.end()
 
 
-def _build_labels(attempt: CompactionAttempt) -> dict[str, str]:
+def _make_labels(attempt: CompactionAttempt) -> dict[str, str]:
     """Return the labels of every span and metric point of an attempt; each has few values, so that metrics stay small."""
     labels = {
         "gen_ai.operation.name": "compact",
-        "threadkeep.compaction.trigger": attempt.trigger,
-        "threadkeep.compaction.phase": attempt.phase,
-        "threadkeep.compaction.strategy": attempt.strategy,
+        f"{PREFIX}trigger": attempt.trigger,
+        f"{PREFIX}phase": attempt.phase,
+        f"{PREFIX}strategy": attempt.strategy,
     }
     return labels if attempt.model is None else {**labels, "gen_ai.request.model": attempt.model}
 
 
-def _build_trial_attributes(trial: Attempt) -> dict[str, str | int | float]:
-    """Return the event attributes of one tried strategy."""
-    told: dict[str, str | int | float] = {
-        "threadkeep.compaction.strategy": trial.strategy,
-        "threadkeep.compaction.outcome": trial.outcome,
-        "threadkeep.compaction.duration_ms": trial.took_ms,
-        **_build_cost_attributes(sum_spent([trial])),
+def _describe_cost(cost: AttemptCost) -> dict[str, AnyFigure | None]:
+    return {
+        f"{PREFIX}model_calls": cost.calls,
+        f"{PREFIX}cost_usd": None if cost.cost_micro_usd is None else cost.cost_micro_usd / 1_000_000,
+        "gen_ai.usage.input_tokens": cost.input_tokens,
+        "gen_ai.usage.output_tokens": cost.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": cost.cached_tokens,
     }
-    return told if trial.model is None else {**told, "gen_ai.request.model": trial.model}
 
 
-def _build_result_labels(figures: CompactionFigures) -> dict[str, str]:
-    fell = {} if figures.fell_back_from is None else {"threadkeep.compaction.fell_back_from": figures.fell_back_from}
-    return {"threadkeep.compaction.strategy": figures.strategy, **fell}
-
-
-def _get_outcome(figures: CompactionFigures) -> str:
-    return "tried_out" if figures.checkpoint is None else "compacted"
-
-
-def _build_size_attributes(figures: CompactionFigures) -> dict[str, int | float]:
-    named = {
-        "threadkeep.compaction.tokens_before": figures.tokens_before,
-        "threadkeep.compaction.tokens_after": figures.tokens_after,
-        "threadkeep.compaction.checkpoint": figures.checkpoint,
-    }
-    return {**{name: value for name, value in named.items() if value is not None}, **_build_cost_attributes(figures)}
-
-
-def _build_cost_attributes(spent: Spent) -> dict[str, int | float]:
-    named = {
-        "threadkeep.compaction.model_calls": spent.model_calls,
-        "threadkeep.compaction.cost_usd": None if spent.cost_micro_usd is None else spent.cost_micro_usd / 1_000_000,
-        "gen_ai.usage.input_tokens": spent.input_tokens,
-        "gen_ai.usage.output_tokens": spent.output_tokens,
-        "gen_ai.usage.cache_read.input_tokens": spent.cached_tokens,
-    }
-    return {name: value for name, value in named.items() if value is not None}
+def _drop_unknown(figures: Mapping[str, AnyFigure | None]) -> dict[str, AnyFigure]:
+    return {name: value for name, value in figures.items() if value is not None}

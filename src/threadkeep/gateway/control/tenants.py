@@ -8,11 +8,13 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from threadkeep.client import Threadkeep
-from threadkeep.compaction.telemetry import NOTHING_SPENT, CompactionAttempt, CompactionFigures, CompactionObserver, Spent
+from threadkeep.compaction.report import CompactionReport
+from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.gateway.conversation.request import Conversations, HostConversations
 from threadkeep.gateway.http.metrics import Metrics, Runs
 from threadkeep.threads import Attempt
+from threadkeep.threads.records import AttemptCost
 
 
 class OpenConversations(Conversations, HostConversations, Protocol):
@@ -82,7 +84,7 @@ class Tenants:
         await backend.store.acquire("gateway:ready", holder=backend.holder, now_ms=backend.clock.now_ms(), ttl_ms=1)
 
 
-class CountedCompactions:
+class CountedCompactions(CompactionObserver):
     """Counts compactions for the metrics and for runs, and tells whoever else watches."""
 
     def __init__(self, metrics: Metrics, runs: Runs, *, beside: CompactionObserver) -> None:
@@ -96,13 +98,13 @@ class CountedCompactions:
     def tried(self, attempt: CompactionAttempt, trial: Attempt) -> None:
         self._beside.tried(attempt, trial)
 
-    def finished(self, attempt: CompactionAttempt, figures: CompactionFigures, *, duration_ms: int) -> None:
-        if figures.checkpoint is not None:
-            counted = {"tokens_before": figures.tokens_before, "tokens_after": figures.tokens_after}
+    def finished(self, attempt: CompactionAttempt, report: CompactionReport, *, duration_ms: int) -> None:
+        if report.checkpoint is not None:
+            counted = {"tokens_before": report.tokens_before, "tokens_after": report.tokens_after}
             self._metrics.count_compaction(trigger=attempt.trigger, **counted)
             self._runs.count_compaction(attempt.thread_id)
-        self._beside.finished(attempt, figures, duration_ms=duration_ms)
+        self._beside.finished(attempt, report, duration_ms=duration_ms)
 
-    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, spent: Spent = NOTHING_SPENT) -> None:
+    def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, cost: AttemptCost) -> None:
         self._metrics.count_failure("compaction")
-        self._beside.failed(attempt, error, duration_ms=duration_ms, spent=spent)
+        self._beside.failed(attempt, error, duration_ms=duration_ms, cost=cost)
