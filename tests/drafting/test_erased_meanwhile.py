@@ -16,7 +16,7 @@ from threadkeep.errors import StaleCheckpoint
 from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.testing.scripted_model import Holds, ScriptedModel, says
 from threadkeep.threads import is_failed_attempt
-from threadkeep.threads.tombstones import ErasureNote, Half
+from threadkeep.threads.tombstones import ErasureNote
 from threadkeep.threads.writer import make_rewrite_mark
 
 pytestmark = pytest.mark.anyio
@@ -144,7 +144,7 @@ async def test_what_was_erased_before_stands_in_no_compactions_way(tk: Threadkee
     """A placeholder for half of a call is what the draft saw; it is as true when the draft comes back."""
     thread = await told(tk, speech)
     output = next(record.ordinal for record in await of_kind(thread, RecordKind.ITEM) if b"line of part 8" in record.body)
-    note = ErasureNote(ordinals=[output], asked=[output], halves={output: Half(closes=["c8"])})
+    note = ErasureNote(ordinals=[output], asked=[output])
     body = msgspec.json.encode(note)
     made = NewRecord(kind=RecordKind.NOTE, at_ms=0, turn=0, tokens=0, body=body)
     await tk.backend.store.append("t", [made], expected=(await tk.backend.store.get("t")).next)

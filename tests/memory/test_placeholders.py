@@ -17,10 +17,9 @@ from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, base_fields, outputs
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.erasure.erase import ErasureReport, erase, plan_erasure
-from threadkeep.items import Item, decode_json, find_orphans
-from threadkeep.store import NewRecord, RecordKind
-from threadkeep.threads.records import Pointer
-from threadkeep.threads.tombstones import ErasureNote, Half, make_placeholders, read_erasure_note
+from threadkeep.items import Item, decode_json, find_open_calls, find_orphans
+from threadkeep.store import NewRecord, Record, RecordKind
+from threadkeep.threads.tombstones import ErasureNote, fill_erased, read_erasure_note
 from threadkeep.transfer.export import export_thread
 
 pytestmark = pytest.mark.anyio
@@ -194,7 +193,6 @@ async def test_every_thread_that_loses_something_says_so(tk: Threadkeep) -> None
     await erased(tk, parent.id, asked)
     notes = {name: await noted(tk, name) for name in ("parent", "fork")}
     assert [(note.asked, note.reason, note.thread) for note in notes["parent"]] == [(asked, "asked to", "")]
-    assert notes["parent"][0].halves[asked[0]] == Half(opens=["c1"])
     assert [(note.ordinals, note.reason, note.thread) for note in notes["fork"]] == [([report.checkpoint], "asked to", "parent")]
     assert SECRET not in str(notes)
 
@@ -230,15 +228,34 @@ async def test_the_proof_outlives_a_second_erasure(tk: Threadkeep) -> None:
             {"type": "custom_tool_call", "name": "erased", "input": "", "call_id": "c"},
         ),
         ({"type": "shell_call_output", "call_id": "c", "output": []}, None),
-        ({"type": "function_call_output", "call_id": "d", "output": "another's"}, None),
+        ({"type": "message", "role": "user", "content": "Hello."}, None),
     ],
 )
 def test_only_what_a_provider_accepts_stands_in(output: Json, call: Json | None) -> None:
     """A call is made up only where its form says nothing about what was called, and only for an output that is there."""
     dialect = find_dialect("responses")
-    place = Pointer("t", 3)
-    made = make_placeholders({place: Half(opens=["c"])}, [dialect.parse(output)], dialect=dialect)
-    assert made == ({} if call is None else {place: dialect.parse(call)})
+    records = [record_at(3, b"", erased=True), record_at(4, dialect.parse(output).raw)]
+    shown = fill_erased(records, dialect=dialect, begins=False)
+    assert shown[1] == records[1]
+    assert (shown[0].body, shown[0].erased) == ((b"", True) if call is None else (dialect.parse(call).raw, False))
+
+
+def test_several_erased_calls_each_get_one_back() -> None:
+    """Where each call is an item of its own, each erased one stands in for another output."""
+    dialect = find_dialect("responses")
+    outputs = [{"type": "function_call_output", "call_id": call, "output": "x"} for call in ("c1", "c2")]
+    bodies = [dialect.parse(output).raw for output in outputs]
+    records = [record_at(at, b"", erased=True) for at in (0, 1, 2)] + [record_at(3 + at, body) for at, body in enumerate(bodies)]
+    views = [
+        dialect.view(Item(record.body)) for record in fill_erased(records, dialect=dialect, begins=False) if not record.erased
+    ]
+    assert (find_orphans(views), find_open_calls(views), len(views)) == ([], [], 4)
+
+
+def record_at(ordinal: int, body: bytes, *, erased: bool = False) -> Record:
+    return Record(
+        thread_id="t", ordinal=ordinal, kind=RecordKind.ITEM, at_ms=0, turn=1, tokens=1, body=body, digest=b"", erased=erased
+    )
 
 
 async def test_what_nothing_can_stand_in_for_goes_too(tk: Threadkeep) -> None:

@@ -8,7 +8,7 @@ them, and new ones are made of what is left. What remains is a note of the erasu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -22,7 +22,7 @@ from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import MetaBody, ReplyBody, is_failed_attempt
 from threadkeep.threads.branches import undo_compaction
 from threadkeep.threads.reader import load_live_path, read_body
-from threadkeep.threads.tombstones import ErasureNote, Half, make_call_placeholder, read_erasure_note, select_half
+from threadkeep.threads.tombstones import ErasureNote, read_erasure_note
 from threadkeep.threads.writer import update_metadata
 
 EVERY = 10_000_000
@@ -38,8 +38,8 @@ class ErasurePlan:
         asked: The ordinals asked for; all of the thread's, if none were named.
         ordinals: Those and the records that quote them: previews, replies, and the other half of a call.
         checkpoints: By thread, the checkpoints made over them.
-        torn: By thread, items of other threads that are erased too: copies of a call, and halves without a placeholder.
-        halves: By thread and ordinal, erased halves of calls whose other half stays; placeholders replace them.
+        torn: By thread, items of other threads that are erased too: those with the same bytes, copies of a call, and outputs
+            whose call no placeholder can replace.
         whole: Whether the whole thread is erased.
     """
 
@@ -49,7 +49,6 @@ class ErasurePlan:
     checkpoints: dict[str, tuple[int, ...]]
     torn: dict[str, tuple[int, ...]]
     whole: bool
-    halves: dict[str, dict[int, Half]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +93,7 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
     lost = [record for record in records if record.ordinal in going]
     calls = _collect_calls(_view_items(lost, dialect=row.dialect))
     checkpoints: dict[str, tuple[int, ...]] = {}
-    others: dict[str, _OtherThread] = {}
+    torn: dict[str, tuple[int, ...]] = {}
     for seen in await _find_affected_threads(backend, row, first=min(asked, default=row.next)):
         own = Span(thread_id=seen.id, start=seen.start, stop=seen.next)
         found = await backend.store.read(own, kinds={RecordKind.CHECKPOINT}, bodies=False)
@@ -104,18 +103,15 @@ async def plan_erasure(backend: Backend, thread_id: str, ordinals: Collection[in
             checkpoints[seen.id] = tuple(over)
         if seen.id != row.id:
             told = await backend.store.read(own, kinds={RecordKind.ITEM, RecordKind.REPLY})
-            others[seen.id] = _examine_other(told, calls, lost={record.digest for record in lost}, dialect=seen.dialect)
-    halves = {
-        row.id: _find_halves(lost, orphaned={call for other in others.values() for call in other.orphaned}, dialect=row.dialect)
-    }
-    halves |= {name: other.halves for name, other in others.items()}
+            others = _find_torn(told, calls, lost={record.digest for record in lost}, dialect=seen.dialect)
+            if others:
+                torn[seen.id] = others
     return ErasurePlan(
         thread=thread_id,
         asked=tuple(asked),
         ordinals=tuple(sorted(going)),
         checkpoints=checkpoints,
-        torn={name: other.torn for name, other in others.items() if other.torn},
-        halves={name: each for name, each in halves.items() if each},
+        torn=torn,
         whole=whole,
     )
 
@@ -173,53 +169,23 @@ def _find_done_notes(records: Sequence[Record]) -> set[int]:
     return {ordinal for ordinal, note in notes if note is not None and note.ordinals and gone.issuperset(note.ordinals)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OtherThread:
-    """What a fork or continuation holds of erased calls.
-
-    Attributes:
-        torn: Items that are erased too.
-        orphaned: Calls whose output stays there.
-        halves: Items erased there because they have the same bytes, whose other half stays.
-    """
-
-    torn: tuple[int, ...]
-    orphaned: frozenset[str]
-    halves: dict[int, Half]
-
-
-def _examine_other(records: Sequence[Record], calls: Collection[str], *, lost: Collection[bytes], dialect: str) -> _OtherThread:
+def _find_torn(records: Sequence[Record], calls: Collection[str], *, lost: Collection[bytes], dialect: str) -> tuple[int, ...]:
+    """Return the items of a fork or continuation that must go with erased calls and bytes."""
     speaks = find_dialect(dialect)
-    items = [record for record in records if record.kind is RecordKind.ITEM]
-    views = _view_items(items, dialect=dialect)
+    views = _view_items(records, dialect=dialect)
     opened = {call for view in views.values() for call in view.opens}
-    bodies = {record.ordinal: record for record in items}
-    torn: set[int] = set()
-    orphaned: set[str] = set()
-    for ordinal, view in views.items():
-        mine = set(calls) & {*view.opens, *view.closes}
-        outputs = [(call, Item(bodies[ordinal].body)) for call in view.closes if call in mine]
+    torn = {record.ordinal for record in records if _is_compaction(record, speaks)}
+    torn |= {record.ordinal for record in records if record.ordinal in views and record.digest in lost}
+    for record in records:
+        view = views.get(record.ordinal)
+        mine = set(calls) & {*view.opens, *view.closes} if view is not None else set()
+        if not mine or view is None:
+            continue
         # A call that is here too is a copy; an output alone belongs to a call in the original thread.
-        alone = bool(outputs) and not mine & opened and make_call_placeholder(outputs, dialect=speaks) is not None
-        if alone:
-            orphaned |= mine
-        elif mine:
-            torn.add(ordinal)
-    torn |= {record.ordinal for record in records if _is_compaction(record, speaks)}
-    same = [record for record in items if record.digest in lost and record.ordinal not in torn]
-    gone = {ordinal: views[ordinal] for ordinal in (record.ordinal for record in same) if ordinal in views}
-    unpaired = {call for view in gone.values() for call in (*view.opens, *view.closes)}
-    made = {ordinal: half for ordinal, view in gone.items() if (half := select_half(view, unpaired)) is not None}
-    return _OtherThread(torn=tuple(sorted(torn)), orphaned=frozenset(orphaned), halves=made)
-
-
-def _find_halves(lost: Sequence[Record], *, orphaned: Collection[str], dialect: str) -> dict[int, Half]:
-    """Return the erased halves of calls whose other half stays, here or in a fork."""
-    views = _view_items(lost, dialect=dialect)
-    opened = {call for view in views.values() for call in view.opens}
-    closed = {call for view in views.values() for call in view.closes}
-    wanted = (opened ^ closed) | set(orphaned)
-    return {ordinal: half for ordinal, view in views.items() if (half := select_half(view, wanted)) is not None}
+        outputs = [(call, Item(record.body)) for call in view.closes if call in mine]
+        if not outputs or mine & opened or speaks.make_erased_call(outputs) is None:
+            torn.add(record.ordinal)
+    return tuple(sorted(torn))
 
 
 def _add_quotes(records: Sequence[Record], asked: Sequence[int], *, dialect: str) -> set[int]:
@@ -290,17 +256,15 @@ async def _rests_on_checkpoint(backend: Backend, thread_id: str, plan: ErasurePl
 
 async def _note_everywhere(backend: Backend, plan: ErasurePlan, *, reason: str) -> None:
     """Write an erasure note in each affected thread."""
-    for thread_id in dict.fromkeys((plan.thread, *plan.checkpoints, *plan.torn, *plan.halves)):
+    for thread_id in dict.fromkeys((plan.thread, *plan.checkpoints, *plan.torn)):
         is_own = thread_id == plan.thread
         quoted = (*plan.checkpoints.get(thread_id, ()), *plan.torn.get(thread_id, ()))
-        halves = plan.halves.get(thread_id, {})
         note = ErasureNote(
-            ordinals=sorted({*quoted, *(plan.ordinals if is_own else halves)}),
+            ordinals=sorted({*quoted, *(plan.ordinals if is_own else ())}),
             asked=list(plan.asked) if is_own else [],
             reason=reason,
             by=backend.holder,
             thread="" if is_own else plan.thread,
-            halves=halves,
         )
         await _append_note(backend, thread_id, msgspec.json.encode(note))
 

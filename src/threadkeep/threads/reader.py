@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -33,50 +33,8 @@ from threadkeep.threads import (
     read_remark,
 )
 from threadkeep.threads.path import JUMPS, LANDMARKS
-from threadkeep.threads.tombstones import Half, make_opening_placeholder, make_placeholders, read_erasure_note
-from threadkeep.tokens import Calibration, estimate_item
-
-
-async def fill_erased(store: ThreadStore, records: Sequence[Record], *, begins: bool) -> list[Record]:
-    """Return records of one path, with a placeholder for each erased item whose call or output is still there.
-
-    With `begins` the first record begins the window: if the provider requires a user message first, an erased one gets a
-    placeholder too.
-    """
-    items = [record for record in records if record.kind is RecordKind.ITEM]
-    dialect = find_dialect((await store.get(records[0].thread_id)).dialect)
-    halves = await _load_halves(store, (record for record in items if record.erased))
-    left = [Item(record.body) for record in items if not record.erased]
-    made = make_placeholders(halves, left, dialect=dialect)
-    shown = [_replace_body(record, made.get(_get_pointer(record))) for record in records]
-    first = next((record for record in shown if record.kind is RecordKind.ITEM and not record.erased), None)
-    gone = next((record for record in shown if record.kind is RecordKind.ITEM and record.erased), None)
-    if not begins or gone is None or first is None or gone.ordinal > first.ordinal:
-        return shown
-    said = make_opening_placeholder(Item(first.body), dialect=dialect)
-    return [_replace_body(record, said if record is gone else None) for record in shown]
-
-
-async def _load_halves(store: ThreadStore, erased: Iterable[Record]) -> dict[Pointer, Half]:
-    wanted = {_get_pointer(record) for record in erased}
-    found: dict[Pointer, Half] = {}
-    for thread_id in sorted({pointer.thread_id for pointer in wanted}):
-        row = await store.get(thread_id)
-        notes = await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), kinds={RecordKind.NOTE})
-        for note in (said for record in notes if (said := read_erasure_note(record.body)) is not None):
-            found.update({Pointer(thread_id, ordinal): half for ordinal, half in note.halves.items()})
-    return {pointer: half for pointer, half in found.items() if pointer in wanted}
-
-
-def _replace_body(record: Record, item: Item | None) -> Record:
-    if item is None:
-        return record
-    return replace(record, body=item.raw, tokens=estimate_item(item.raw), erased=False)
-
-
-def _get_pointer(record: Record) -> Pointer:
-    return Pointer(record.thread_id, record.ordinal)
-
+from threadkeep.threads.tombstones import fill_erased
+from threadkeep.tokens import Calibration
 
 PAGE = 16
 B = TypeVar("B", bound=msgspec.Struct)
@@ -120,7 +78,8 @@ async def load_history(store: ThreadStore, path: LivePath) -> History:
     if checkpoint:
         after = [record for record in after if record.ordinal >= checkpoint.cut]
     if any(record.erased for record in (*kept.values(), *after)):
-        shown = await fill_erased(store, [*kept.values(), *after], begins=checkpoint is None)
+        row = await store.get(path.spans[0].thread_id)
+        shown = fill_erased([*kept.values(), *after], dialect=find_dialect(row.dialect), begins=checkpoint is None)
         kept, after = dict(zip(kept, shown, strict=False)), shown[len(kept) :]
     ordinal = path.checkpoint.ordinal if path.checkpoint else None
     start = await load_start(store, path, checkpoint=ordinal) if checkpoint and checkpoint.start_due else None

@@ -6,32 +6,26 @@ output has a call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from threadkeep.dialects import Dialect
-from threadkeep.items import Item, Role, View
-from threadkeep.threads.records import Pointer
+from threadkeep.items import Item, Role
+from threadkeep.store import Record, RecordKind
+from threadkeep.tokens import estimate_item
 
 ERASED: Final = "(erased)"
 # In a host element, so that it is not taken for a person's words.
 OPENING: Final = f"<system-reminder>\n{ERASED}\n</system-reminder>"
 
 
-class Half(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The call ids that an erased item opened and closed."""
-
-    opens: list[str] = msgspec.field(default_factory=list)
-    closes: list[str] = msgspec.field(default_factory=list)
-
-
 class ErasureNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="erasure"):
     """The record of an erasure: which ordinals, why and by whom; nothing of what was erased.
 
-    `thread` is the thread the erasure was asked for, empty for this one; `halves` are the erased items, by ordinal, whose other
-    half of a call remains.
+    `thread` is the thread the erasure was asked for, empty for this one.
     """
 
     ordinals: list[int]
@@ -39,7 +33,6 @@ class ErasureNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     reason: str = ""
     by: str = ""
     thread: str = ""
-    halves: dict[int, Half] = msgspec.field(default_factory=dict)
     v: int = 1
 
 
@@ -54,49 +47,51 @@ def read_erasure_note(body: bytes) -> ErasureNote | None:
         return None
 
 
-def make_placeholders(halves: Mapping[Pointer, Half], items: Iterable[Item], *, dialect: Dialect) -> dict[Pointer, Item]:
-    """Return placeholders for erased items whose other half is among `items`."""
-    callers: dict[str, Item] = {}
-    outputs: dict[str, Item] = {}
-    for item in items:
-        view = dialect.view(item)
-        callers.update(dict.fromkeys(view.opens, item))
-        outputs.update(dict.fromkeys(view.closes, item))
-    made: dict[Pointer, Item] = {}
-    for pointer, half in halves.items():
-        lost = [call for call in half.closes if call in callers and call not in outputs]
-        orphaned = [call for call in half.opens if call in outputs and call not in callers]
-        stand_in = (
-            _make_output_placeholder(callers, lost, dialect=dialect)
-            if lost
-            else make_call_placeholder([(call, outputs[call]) for call in orphaned], dialect=dialect)
-        )
-        if stand_in is not None:
-            made[pointer] = stand_in
+def fill_erased(records: Sequence[Record], *, dialect: Dialect, begins: bool) -> list[Record]:
+    """Return records of one path, with a placeholder for each erased item whose call or output is still there.
+
+    With `begins` the first record begins the window: if the provider requires a user message first, an erased one gets a
+    placeholder too.
+    """
+    items = sorted((record for record in records if record.kind is RecordKind.ITEM), key=lambda record: record.ordinal)
+    made = _make_placeholders(items, dialect=dialect)
+    shown = [each for each in items if each.ordinal in made or not each.erased]
+    if begins and dialect.opens_with_user and shown and items[0].erased and items[0].ordinal not in made:
+        first = made.get(shown[0].ordinal) or Item(shown[0].body)
+        if dialect.view(first).role is Role.ASSISTANT:
+            made[items[0].ordinal] = dialect.make_user_message(OPENING)
+    return [_replace_body(record, made.get(record.ordinal)) for record in records]
+
+
+def _make_placeholders(items: Sequence[Record], *, dialect: Dialect) -> dict[int, Item]:
+    """Return placeholders by ordinal: of calls, right before the outputs that lack one, and of outputs after their calls."""
+    left = {record.ordinal: Item(record.body) for record in items if not record.erased}
+    views = {ordinal: dialect.view(item) for ordinal, item in left.items()}
+    opened = {call: ordinal for ordinal, view in views.items() for call in view.opens}
+    closed = {call: ordinal for ordinal, view in views.items() for call in view.closes}
+    gone = [record.ordinal for record in items if record.erased]
+    made: dict[int, Item] = {}
+    for ordinal in reversed(gone):
+        outputs = [(call, left[at]) for call, at in closed.items() if at > ordinal and call not in opened]
+        call_item = dialect.make_erased_call(outputs) if outputs else None
+        if call_item is not None:
+            made[ordinal] = call_item
+            opened |= dict.fromkeys(dialect.view(call_item).opens, ordinal)
+    for ordinal in gone:
+        waiting = [call for call, at in opened.items() if at < ordinal and call not in closed]
+        output = _make_output(left[opened[waiting[0]]], waiting, dialect=dialect) if ordinal not in made and waiting else None
+        if output is not None:
+            made[ordinal] = output
+            closed |= dict.fromkeys(dialect.view(output).closes, ordinal)
     return made
 
 
-def make_call_placeholder(outputs: Sequence[tuple[str, Item]], *, dialect: Dialect) -> Item | None:
-    """Return an empty message with the calls of these outputs; None if the dialect allows none."""
-    return dialect.make_erased_call(outputs) if outputs else None
+def _make_output(caller: Item, calls: Sequence[str], *, dialect: Dialect) -> Item | None:
+    """Return a placeholder output for those of the calls that one item opened."""
+    own = set(dialect.view(caller).opens)
+    aborted = dialect.abort_calls(caller, [call for call in calls if call in own])
+    return (dialect.replace_output(aborted[0], ERASED) or aborted[0]) if aborted else None
 
 
-def make_opening_placeholder(first: Item | None, *, dialect: Dialect) -> Item | None:
-    """Return a placeholder for an erased beginning, before the first item left; None if none is needed."""
-    if not dialect.opens_with_user or first is None or dialect.view(first).role is not Role.ASSISTANT:
-        return None
-    return dialect.make_user_message(OPENING)
-
-
-def select_half(view: View, ids: Iterable[str]) -> Half | None:
-    """Return the part of these calls that an item opens or closes; None if it has none."""
-    wanted = set(ids)
-    half = Half(opens=[call for call in view.opens if call in wanted], closes=[call for call in view.closes if call in wanted])
-    return half if half.opens or half.closes else None
-
-
-def _make_output_placeholder(callers: Mapping[str, Item], calls: Sequence[str], *, dialect: Dialect) -> Item | None:
-    """Return a placeholder output for calls that one item opened."""
-    for made in dialect.abort_calls(callers[calls[0]], calls):
-        return dialect.replace_output(made, ERASED) or made
-    return None
+def _replace_body(record: Record, item: Item | None) -> Record:
+    return record if item is None else replace(record, body=item.raw, tokens=estimate_item(item.raw), erased=False)

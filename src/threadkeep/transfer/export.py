@@ -11,12 +11,13 @@ import msgspec
 
 from threadkeep.client.thread import Thread
 from threadkeep.compaction.backend import Backend
-from threadkeep.dialects import DIALECTS, RESPONSES, Dialect
+from threadkeep.dialects import DIALECTS, RESPONSES, Dialect, find_dialect
 from threadkeep.errors import CannotExport
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
-from threadkeep.threads.reader import fill_erased, load_history, load_live_path, load_metadata, read_body
+from threadkeep.threads.reader import load_history, load_live_path, load_metadata, read_body
+from threadkeep.threads.tombstones import fill_erased
 from threadkeep.transfer.codex_reader import (
     RolloutSession,
     find_working_folder,
@@ -220,7 +221,8 @@ async def _load_placeholders(store: ThreadStore, path: LivePath) -> dict[tuple[s
     if not await _has_erased(store, path):
         return {}
     records = [record for span in reversed(path.spans) for record in await store.read(span, kinds={RecordKind.ITEM})]
-    return {(record.thread_id, record.ordinal): record for record in await fill_erased(store, records, begins=True)}
+    dialect = find_dialect((await store.get(path.spans[0].thread_id)).dialect)
+    return {(record.thread_id, record.ordinal): record for record in fill_erased(records, dialect=dialect, begins=True)}
 
 
 async def _has_erased(store: ThreadStore, path: LivePath) -> bool:
