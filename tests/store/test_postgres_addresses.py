@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 from threadkeep.cli.context import hide_credentials
 from threadkeep.errors import StoreError
 from threadkeep.store.addresses import SERVERS
-from threadkeep.store.postgres.database import format_location
+from threadkeep.store.postgres.store import format_location
 
 SIGNS = st.text(alphabet="/@?#:%&=[],. \\'\"éZ2F\t\0", max_size=6)
 # Any sign may stand in a password, at its ends too; the words between them are what must not be seen.

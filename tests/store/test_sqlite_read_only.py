@@ -228,7 +228,7 @@ async def test_a_read_that_was_overtaken_is_made_again(folder: Path) -> None:
 
     with nothing_writable(folder):
         database = await open_database(path)
-        assert await database._readers.run(overtaken_once) == 2
+        assert await database.readers.run(overtaken_once) == 2
         assert used[0] is not used[1]
         await database.close()
 
@@ -246,7 +246,7 @@ async def test_a_file_that_never_rests_is_busy(folder: Path, monkeypatch: pytest
     with nothing_writable(folder):
         database = await open_database(path)
         with pytest.raises(StoreBusy):
-            await database._readers.run(overtaken)
+            await database.readers.run(overtaken)
         await database.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threadkeep.store.postgres.database import PostgresDatabase, migrate_database
-from threadkeep.store.postgres.store import PostgresStore
+from threadkeep.store.postgres.store import PostgresDatabase, PostgresStore, migrate_database
 
 __all__ = ["PostgresDatabase", "PostgresStore", "migrate_database"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threadkeep.store.sqlite.database import SqliteDatabase
-from threadkeep.store.sqlite.store import SqliteStore
+from threadkeep.store.sqlite.store import SqliteDatabase, SqliteStore
 
 __all__ = ["SqliteDatabase", "SqliteStore"]
