@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,7 +29,7 @@ from threadkeep.threads.agents import Edge, SpawnRequest, list_children, list_de
 from threadkeep.threads.baseline import BaselineUpdate, World, append_with_update, check_world, load_world, plan_update
 from threadkeep.threads.branches import Branched, ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
 from threadkeep.threads.lease import TurnLease
-from threadkeep.threads.mailbox import LOOK_ANYWAY_S, Choose, Delivery, Mail, Mailbox, MailService, OutgoingMail, TurnClose, Way
+from threadkeep.threads.mailbox import Choose, Delivery, Mail, Mailbox, MailService, OutgoingMail, TurnClose, Way
 from threadkeep.threads.pressure import (
     find_last_asked,
     find_last_model,
@@ -587,17 +586,11 @@ class Thread:
 
     async def wait_for_mail(self, *, timeout_s: float | None = None) -> Mailbox:
         """Return the mailbox once mail waits (`steered` if it is for the running turn), or after `timeout_s`."""
-        return await self._post.wait(timeout_s=timeout_s)
+        return await self._post.wait(lambda box: bool(box.pending), timeout_s=timeout_s)
 
     async def wait_for_turn(self, *, timeout_s: float | None = None) -> Mailbox:
         """Return the mailbox once its mail starts a turn (`starts_turn`), or after `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s), self._backend.store.watch(self.id) as watch:
-                while not (box := await self.mail()).starts_turn:
-                    await watch.wait(within_s=LOOK_ANYWAY_S)
-        except TimeoutError:
-            return await self.mail()
-        return box
+        return await self._post.wait(lambda box: box.starts_turn, timeout_s=timeout_s)
 
     async def take_mail(self, choose: Choose) -> tuple[Mail, ...]:
         """Put the mail that `choose` selects into the history; `turn` calls this."""

@@ -58,27 +58,16 @@ class Mail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnd:
-    """The record at `ordinal` that says how a turn ended."""
-
-    ordinal: int
-    turn: int
-    outcome: str
-    reason: str
-    asleep: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """The mail that waits before ordinal `upto`, oldest first, and the newest recorded turn end.
+    """The mail that waits before ordinal `upto`, oldest first; mail below `taken_to` is in the history.
 
-    Mail below `taken_to` is in the history.
+    `asleep` says that the last turn ended asleep.
     """
 
     pending: tuple[Mail, ...] = ()
     taken_to: int = 0
     upto: int = 0
-    ended: TurnEnd | None = None
+    asleep: bool = False
 
     @property
     def steered(self) -> bool:
@@ -88,32 +77,20 @@ class Mailbox:
     @property
     def starts_turn(self) -> bool:
         """Whether an idle thread must begin a turn for its mail; a sleeping one does for any mail."""
-        if self.ended is not None and self.ended.asleep and self.pending:
-            return True
-        return any(mail.way is not Way.QUEUE for mail in self.pending)
+        return any(self.asleep or mail.way is not Way.QUEUE for mail in self.pending)
 
     def add_records(self, records: Sequence[Record], *, upto: int) -> Mailbox:
         """Return the mailbox after more records of its thread, oldest first, all below `upto`."""
-        delivered = list(self.pending)
-        taken_to, ended = self.taken_to, self.ended
+        delivered, taken_to, asleep = list(self.pending), self.taken_to, self.asleep
         for record in records:
             body = read_mail_record(record)
-            match body:
-                case MailBody():
-                    delivered.append(read_mail(record, body))
-                case TakenBody():
-                    taken_to = max(taken_to, body.upto)
-                case TurnEndBody():
-                    taken_to = max(taken_to, body.mail_from)
-                    ended = TurnEnd(
-                        ordinal=record.ordinal, turn=body.turn, outcome=body.outcome, reason=body.reason, asleep=body.asleep
-                    )
-                case SpawnBody() | None:
-                    pass
-                case _:
-                    assert_never(body)
+            taken_to = max(taken_to, find_floor(body))
+            if isinstance(body, MailBody):
+                delivered.append(read_mail(record, body))
+            elif isinstance(body, TurnEndBody):
+                asleep = body.asleep
         pending = tuple(mail for mail in delivered if mail.ordinal >= taken_to)
-        return Mailbox(pending=pending, taken_to=taken_to, upto=upto, ended=ended)
+        return Mailbox(pending=pending, taken_to=taken_to, upto=upto, asleep=asleep)
 
 
 def read_mail(record: Record, body: MailBody) -> Mail:
@@ -123,15 +100,15 @@ def read_mail(record: Record, body: MailBody) -> Mail:
     return Mail(ordinal=record.ordinal, id=body.id, sender=body.sender, way=way, items=items, answers=body.answers)
 
 
-def find_floor(body: MailRecordBody) -> int | None:
-    """Return the ordinal below which no mail waits, if this record says so; reading back may end there."""
+def find_floor(body: MailRecordBody | None) -> int:
+    """Return the ordinal below which no mail waits, as far as this record says; reading back may end there."""
     match body:
         case TakenBody():
             return body.upto
         case TurnEndBody():
             return body.mail_from
-        case MailBody() | SpawnBody():
-            return None
+        case MailBody() | SpawnBody() | None:
+            return 0
         case _:
             assert_never(body)
 
@@ -318,11 +295,11 @@ class MailService:
             self._box = box
         return box
 
-    async def wait(self, *, timeout_s: float | None) -> Mailbox:
-        """Return the mailbox once mail waits, or after `timeout_s`."""
+    async def wait(self, until: Callable[[Mailbox], bool], *, timeout_s: float | None) -> Mailbox:
+        """Return the mailbox once `until` is true of it, or after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s), self._backend.store.watch(self._thread_id) as watch:
-                while not (box := await self.look()).pending:
+                while not until(box := await self.look()):
                     await watch.wait(within_s=LOOK_ANYWAY_S)
         except TimeoutError:
             return await self.look()
@@ -471,9 +448,7 @@ async def _load_mailbox(store: ThreadStore, row: ThreadRow) -> Mailbox:
     while stop > floor:
         span = Span(thread_id=row.id, start=floor, stop=stop)
         page = await store.read(span, kinds={RecordKind.MAIL}, newest_first=True, limit=PAGE)
-        for record in page:
-            body = read_mail_record(record)
-            floor = max(floor, (find_floor(body) if body is not None else None) or floor)
+        floor = max(floor, *(find_floor(read_mail_record(record)) for record in page), 0)
         found.extend(page)
         stop = page[-1].ordinal if len(page) == PAGE else floor
     return Mailbox().add_records(found[::-1], upto=row.next)
