@@ -59,7 +59,7 @@ def test_a_stretch_shows_its_largest_window_and_an_empty_one_what_was_there() ->
 
 
 def test_the_plot_shows_every_compaction(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three marks below, three rows of a table, and as many columns as the terminal has room for."""
+    """Three marks below, and as many columns as the terminal has room for."""
     monkeypatch.setenv("COLUMNS", "60")
     path = stored(home / "long.db", thrice_compacted)
     ran = cli("show", "long", "--plot", "--store", path)
@@ -70,10 +70,7 @@ def test_the_plot_shows_every_compaction(cli: Cli, home: Path, monkeypatch: pyte
     assert max(map(len, lines)) <= 60
     (axis,) = [line for line in lines if "└" in line]
     assert (axis.count("▲"), sum("│" in line or "┤" in line for line in lines)) == (3, 12)
-    listed = [line.split() for line in lines[-3:]]
-    assert [row[:3] for row in listed] == [
-        [f"#{at}", f"{before:,}", f"{after:,}"] for at, _, before, after in told["compactions"]
-    ]
+    assert lines[-1] == "3 compactions; `threadkeep show long` lists them"
 
 
 def test_the_points_are_there_for_machines(cli: Cli, home: Path) -> None:

@@ -18,13 +18,13 @@ from threadkeep.client import Thread, Threadkeep, Window
 from threadkeep.compaction import Ledger, Section
 from threadkeep.compaction.run import FailedAttempts, find_newest_failed_attempts
 from threadkeep.store import Record, ThreadRow
-from threadkeep.threads import Attempt, EntryKind, WindowEntry, sum_attempts
+from threadkeep.threads import Attempt, EntryKind, sum_attempts
 from threadkeep.threads.reader import load_current_turn, load_live_path
 from threadkeep.threads.summary import find_title
 from threadkeep.viewer.compactions import CompactionRow, number_compactions, read_compaction_row
-from threadkeep.viewer.diffs import HEADINGS
+from threadkeep.viewer.diffs import HEADINGS, Position, list_positions
 from threadkeep.viewer.formats import format_age, format_count, format_share
-from threadkeep.viewer.record_lines import Line, describe_item, describe_record
+from threadkeep.viewer.record_lines import describe_record
 from threadkeep.viewer.relations import Relative, find_tree
 
 if TYPE_CHECKING:
@@ -78,18 +78,16 @@ async def _show_window(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None
     size = f"{len(history.entries):,} items, {history.tokens:,} of {tk.backend.limits.full:,} tokens"
     screen.write((thread.id, "bold"), f"  {size}{since}")
     screen.skip_line()
-    rows = [_make_window_row(thread, entry) for entry in history.entries]
+    rows = [_make_window_row(position) for position in list_positions(history, thread.dialect)]
     screen.write_table([">record", "what", ">tokens", "text"], rows)
+    if history.checkpoint:
+        screen.write((f"`threadkeep show {thread.id} --state` lists the entries of the session state", "dim"))
 
 
-def _make_window_row(thread: Thread, entry: WindowEntry) -> Row:
-    record: Part = (f"#{entry.source.ordinal}" if entry.source else "", "dim")
-    line = describe_item(thread.dialect.view(entry.item), raw=entry.item.raw)
-    if entry.kind is EntryKind.STATE:
-        line = Line.make("session state", "the state of the newest checkpoint; `show --state` lists it", "checkpoint")
-    elif entry.kind in (EntryKind.STUB, EntryKind.START):
-        line = Line.make("stub" if entry.kind is EntryKind.STUB else "session start", line.text, "aside")
-    return [record, (line.who, STYLES[line.tone]), f"{entry.tokens:,}", line.text]
+def _make_window_row(position: Position) -> Row:
+    record: Part = (f"#{position.source.ordinal}" if position.source else "", "dim")
+    who = "stub" if position.kind == EntryKind.STUB else position.line.who
+    return [record, (who, STYLES[position.line.tone]), f"{position.tokens:,}", position.line.text]
 
 
 async def _show_records(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:

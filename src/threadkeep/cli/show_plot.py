@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.viewer.formats import draw_bars, format_count, format_share
+from threadkeep.viewer.formats import draw_bars, format_count
 from threadkeep.viewer.size_history import SizeHistory, read_size_history
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Part, Screen
+    from threadkeep.cli.screen import Screen
 
 ROWS = 12
 # A wider plot says nothing more; a narrower one is not worth drawing.
 MOST_COLUMNS, FEWEST_COLUMNS = 100, 20
-COMPACTIONS_SHOWN = 12
 
 
 async def show_plot(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
-    """Print the plot and the compactions in it; as JSON, the points behind it."""
+    """Print the plot; as JSON, the points behind it."""
     series = await read_size_history(tk, thread)
     if as_json:
         print_json({"thread": thread.id, **asdict(series)})
@@ -32,7 +31,8 @@ async def show_plot(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
         screen.write("nothing was recorded yet")
         return
     _draw(screen, series)
-    _print_compactions(screen, series)
+    screen.skip_line()
+    screen.write((f"{format_count(len(series.compactions), 'compaction')}; `threadkeep show {thread.id}` lists them", "dim"))
 
 
 def split_columns(series: SizeHistory, *, width: int) -> tuple[list[int], set[int]]:
@@ -89,22 +89,3 @@ def _draw(screen: Screen, series: SizeHistory) -> None:
     screen.write((f"{'0':>{margin}} ", "dim"), (corner, "dim"), (marks, "magenta"))
     first, last = f"#{series.ordinals[0]:,}", f"#{series.upto - 1:,}"
     screen.write((" " * (margin + 2) + first + last.rjust(width - len(first)), "dim"))
-
-
-def _print_compactions(screen: Screen, series: SizeHistory) -> None:
-    if not series.compactions:
-        screen.write_heading("Compactions", "none; the window is the whole history")
-        return
-    shown = series.compactions[-COMPACTIONS_SHOWN:]
-    cut = f", the newest {len(shown)}" if len(shown) < len(series.compactions) else ""
-    screen.write_heading("Compactions", f"{len(series.compactions):,}{cut}")
-    rows: list[list[Part]] = [
-        [
-            (f"#{ordinal}", "bold magenta"),
-            f"{before:,}",
-            f"{after:,}",
-            (f"-{format_share(max(0, before - after), before)}", "green"),
-        ]
-        for ordinal, _, before, after in shown
-    ]
-    screen.write_table([">record", ">before", ">after", ">shed"], rows, indent=2)

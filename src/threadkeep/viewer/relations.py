@@ -48,7 +48,9 @@ async def find_tree(store: ThreadStore, thread_id: str, *, most: int = EVERY) ->
     while waiting and len(tree) < most:
         relative = waiting.pop()
         tree.append(replace(relative, title=await find_title(store, relative.row)))
-        children = await _find_children(store, by_id, forks[relative.row.id], of=relative)
+        # Each fork is asked for its spawner, so that no more are asked than are shown.
+        earliest = sorted(forks[relative.row.id], key=_sort_key)[:most]
+        children = await _find_children(store, by_id, earliest, of=relative)
         new = [child for child in children if child.row.id not in seen]
         seen.update(child.row.id for child in new)
         waiting.extend(replace(child, is_last=at == 0) for at, child in enumerate(reversed(new)))
@@ -71,8 +73,11 @@ async def _find_children(
     edges = {edge.child: edge for edge in await list_children(store, of.row.id)}
     rows = {row.id: row for row in forks if row.id in edges or await find_spawner(store, row.id) is None}
     rows |= {child: by_id[child] for child in edges if child in by_id}
-    ordered = sorted(rows.values(), key=lambda row: (row.start if row.parent is not None else 0, row.created_at_ms, row.id))
-    return [Relative(row=row, depth=of.depth + 1, edge=edges.get(row.id)) for row in ordered]
+    return [Relative(row=row, depth=of.depth + 1, edge=edges.get(row.id)) for row in sorted(rows.values(), key=_sort_key)]
+
+
+def _sort_key(row: ThreadRow) -> tuple[int, int, str]:
+    return row.start if row.parent is not None else 0, row.created_at_ms, row.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
