@@ -37,7 +37,13 @@ def test_the_window_is_what_was_recorded(on_store: Cli, look: tuple[str, ...]) -
     """Before any compaction `show --json` prints every item as it was given; the window is the default."""
     ran = on_store("show", "ship-it", *look, "--json")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.json == {"thread": "ship-it", "dialect": "responses", "tokens": RECORDED_TOKENS, "items": RECORDED}
+    assert ran.json == {
+        "thread": "ship-it",
+        "dialect": "responses",
+        "tokens": RECORDED_TOKENS,
+        "checkpoint": None,
+        "items": RECORDED,
+    }
 
 
 def test_the_window_is_the_library_s(on_store: Cli, store: Path) -> None:
@@ -51,7 +57,7 @@ def test_the_window_is_the_library_s(on_store: Cli, store: Path) -> None:
     tokens, items = asked(store, window)
     assert tokens < RECORDED_TOKENS
     shown = on_store("show", "ship-it", "--window", "--json").json
-    assert shown == {"thread": "ship-it", "dialect": "responses", "tokens": tokens, "items": items}
+    assert shown == {"thread": "ship-it", "dialect": "responses", "tokens": tokens, "checkpoint": 21, "items": items}
 
 
 def test_records_come_with_their_bodies(home: Path, cli: Cli) -> None:

@@ -13,6 +13,7 @@ from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.state import describe_omissions, encode_comparison, print_comparison
 from threadkeep.client import CompactionReport
+from threadkeep.client.json_forms import encode_compaction
 from threadkeep.compaction import AuditReport, Finding, read_ledger
 from threadkeep.compaction.report import PlanPart, Range
 from threadkeep.threads import EntryKind, History
@@ -41,18 +42,10 @@ async def run(args: Namespace) -> None:
 
 def _encode_report(report: CompactionReport, *, dry_run: bool) -> dict[str, object]:
     return {
-        "thread": report.thread,
-        "checkpoint": report.checkpoint,
-        "strategy": report.strategy,
-        "fell_back_from": report.fell_back_from,
-        "tokens_before": report.tokens_before,
-        "tokens_after": report.tokens_after,
-        "model_calls": report.model_calls,
+        **encode_compaction(report),
         "sheds": report.worth.sheds,
         "rebills": report.worth.rebills,
         "attempts": [msgspec.to_builtins(attempt) for attempt in report.attempts],
-        "audit": report.audit.counts(),
-        "over_target": report.over_target,
         "dry_run": dry_run,
         "findings": encode_findings(report.audit),
         "plan": {**msgspec.to_builtins(report.plan), "changes": encode_comparison(report.changes)},

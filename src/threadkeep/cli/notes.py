@@ -7,8 +7,8 @@ from argparse import Namespace
 
 from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.state import encode_entry, print_entries, shorten_entry
-from threadkeep.client import Remarked
+from threadkeep.cli.state import print_entries, shorten_entry
+from threadkeep.client.json_forms import encode_remark
 from threadkeep.compaction.pins import NOTE_CHARS
 
 
@@ -20,7 +20,7 @@ async def note(args: Namespace) -> None:
         thread = await tk.find(args.thread)
         remark = await thread.note(text, pinned=args.pin)
     if args.json:
-        print_json(_encode_remark(remark))
+        print_json(encode_remark(remark))
         return
     screen = open_screen()
     screen.write((thread.id, "bold"), f"  noted as #{remark.record}")
@@ -35,7 +35,7 @@ async def set_pin(args: Namespace) -> None:
         thread = await tk.find(args.thread)
         remark = await (thread.pin if pinned else thread.unpin)(args.entry)
     if args.json:
-        print_json(_encode_remark(remark))
+        print_json(encode_remark(remark))
         return
     entry = remark.entries[0]
     already = "already " if remark.record is None else ""
@@ -43,8 +43,3 @@ async def set_pin(args: Namespace) -> None:
     screen.write((thread.id, "bold"), f"  entry {entry.id} is {already}{'' if pinned else 'un'}pinned: ", shorten_entry(entry))
     if pinned:
         screen.write(("it stays in the session state through every compaction, until `threadkeep unpin`", "dim"))
-
-
-def _encode_remark(remark: Remarked) -> dict[str, object]:
-    """Return the record a remark made, null where nothing changed, and the entries it is about."""
-    return {"thread": remark.thread, "record": remark.record, "entries": [encode_entry(entry) for entry in remark.entries]}

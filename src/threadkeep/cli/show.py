@@ -15,6 +15,7 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.show_plot import show_plot
 from threadkeep.cli.state import print_entries, show_state
 from threadkeep.client import Thread, Threadkeep, Window
+from threadkeep.client.json_forms import encode_window
 from threadkeep.compaction import Ledger, Section
 from threadkeep.compaction.run import FailedAttempts, find_newest_failed_attempts
 from threadkeep.store import Record, ThreadRow
@@ -68,11 +69,10 @@ async def run(args: Namespace) -> None:
 
 async def _show_window(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
     """Print what the model sees next; as JSON, every item with the bytes it is sent with."""
-    history = await thread.history()
     if as_json:
-        items = [msgspec.Raw(item.raw) for item in history.items]
-        print_json({"thread": thread.id, "dialect": thread.dialect.name, "tokens": history.tokens, "items": items})
+        print_json(await encode_window(thread))
         return
+    history = await thread.history()
     screen = open_screen()
     since = f", checkpoint #{history.checkpoint_ordinal} and what came after it" if history.checkpoint else ""
     size = f"{len(history.entries):,} items, {history.tokens:,} of {tk.backend.limits.full:,} tokens"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread
+from threadkeep.client.json_forms import encode_entry, encode_state
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, read_ledger
 from threadkeep.compaction.report import Comparison, is_withdrawn
 from threadkeep.threads import Pointer
@@ -27,28 +28,11 @@ NO_MARKS: Mapping[str, str] = MappingProxyType({})
 
 async def show_state(thread: Thread, *, as_json: bool) -> None:
     """Print the session state of the newest checkpoint, and what was pinned and noted since, section by section."""
-    history = await thread.history()
-    ledger = read_ledger(history)
     if as_json:
-        sections = {section.value: [encode_entry(entry) for entry in ledger.section(section)] for section in Section}
-        answer = {"thread": thread.id, "checkpoint": history.checkpoint_ordinal, "sections": sections}
-        print_json({**answer, "in_view": sorted(ledger.in_view), "left_out": sorted(ledger.left_out)})
+        print_json(await encode_state(thread))
     else:
-        _print_state(open_screen(), thread, ledger, checkpoint=history.checkpoint_ordinal)
-
-
-def encode_entry(entry: LedgerEntry) -> dict[str, object]:
-    """Return an entry as every `--json` shows it."""
-    shown: dict[str, object] = {
-        "id": entry.id,
-        "text": entry.text,
-        "sources": [str(source) for source in entry.sources],
-        "pinned": entry.pinned,
-        "speaker": entry.speaker,
-    }
-    if entry.claim is not None:
-        shown["claim"] = {"text": entry.claim.text, "source": str(entry.claim.source)}
-    return shown
+        history = await thread.history()
+        _print_state(open_screen(), thread, read_ledger(history), checkpoint=history.checkpoint_ordinal)
 
 
 def describe_omissions(ledger: Ledger) -> str | None:

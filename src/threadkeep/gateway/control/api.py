@@ -26,8 +26,8 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from threadkeep.client import CompactionReport, Remarked, Thread, Threadkeep
-from threadkeep.compaction import LedgerEntry, Section, read_ledger
+from threadkeep.client import Thread, Threadkeep
+from threadkeep.client.json_forms import encode_compaction, encode_remark, encode_state, encode_window
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object
 from threadkeep.errors import BadInput, ThreadkeepError
@@ -152,7 +152,7 @@ class Control:
         elif what in POSTED:
             answer = await _posted(what, thread, await caller.read(limit=BODY_LIMIT), is_operator=is_operator)
         else:
-            answer = await (show_window if what == "window" else show_state)(thread)
+            answer = await (encode_window if what == "window" else encode_state)(thread)
         await caller.answer(200, msgspec.json.encode(answer))
 
     async def _stream(self, tk: Threadkeep, thread: Thread, *, call: Call, caller: Caller) -> None:
@@ -177,10 +177,10 @@ async def _posted(what: str, thread: Thread, body: bytes | None, *, is_operator:
             return {"thread": thread.id, "checkpoint": await thread.undo()}
         case "note":
             noted = _asked(body, _Note, to="note")
-            return show_remark(await thread.note(noted.text, pinned=noted.pinned))
+            return encode_remark(await thread.note(noted.text, pinned=noted.pinned))
         case _:
             entry = _asked(body, _Pin, to=what).entry
-            return show_remark(await (thread.pin if what == "pin" else thread.unpin)(entry))
+            return encode_remark(await (thread.pin if what == "pin" else thread.unpin)(entry))
 
 
 async def _compact(thread: Thread, asked: _Compact, *, is_operator: bool) -> object:
@@ -191,7 +191,7 @@ async def _compact(thread: Thread, asked: _Compact, *, is_operator: bool) -> obj
     report = await thread.compact(
         strategy=asked.strategy, model=asked.model, target=target, focus=asked.focus, dry_run=asked.dry_run
     )
-    return show_compaction(report)
+    return encode_compaction(report)
 
 
 async def refuse(caller: Caller, refused: Refused) -> None:
@@ -224,70 +224,6 @@ def _resumed_after(call: Call) -> int | None:
     if _ordinal.fullmatch(said) is None:
         raise BadInput(f"Last-Event-ID must be a record's ordinal, not {said!r}")
     return int(said)
-
-
-JsonObject = dict[str, object]
-
-
-async def show_window(thread: Thread) -> JsonObject:
-    """Return what the model sees next, every item with the bytes it is sent with."""
-    history = await thread.history()
-    items = [msgspec.Raw(item.raw) for item in thread.dialect.arrange(history.items)]
-    return {
-        "thread": thread.id,
-        "dialect": thread.dialect.name,
-        "tokens": history.tokens,
-        "checkpoint": history.checkpoint_ordinal,
-        "items": items,
-    }
-
-
-async def show_state(thread: Thread) -> JsonObject:
-    """Return the session state, section by section."""
-    history = await thread.history()
-    ledger = read_ledger(history)
-    sections = {section.value: [_show_entry(entry) for entry in ledger.section(section)] for section in Section}
-    return {
-        "thread": thread.id,
-        "checkpoint": history.checkpoint_ordinal,
-        "sections": sections,
-        "in_view": sorted(ledger.in_view),
-        "left_out": sorted(ledger.left_out),
-    }
-
-
-def show_compaction(report: CompactionReport) -> JsonObject:
-    """Return what a compaction did."""
-    return {
-        "thread": report.thread,
-        "checkpoint": report.checkpoint,
-        "strategy": report.strategy,
-        "fell_back_from": report.fell_back_from,
-        "tokens_before": report.tokens_before,
-        "tokens_after": report.tokens_after,
-        "model_calls": report.model_calls,
-        "over_target": report.over_target,
-        "audit": report.audit.counts(),
-    }
-
-
-def show_remark(remarked: Remarked) -> JsonObject:
-    """Return what a pin or a note made: its record, null where nothing changed, and the entries it is about."""
-    entries = [_show_entry(entry) for entry in remarked.entries]
-    return {"thread": remarked.thread, "record": remarked.record, "entries": entries}
-
-
-def _show_entry(entry: LedgerEntry) -> JsonObject:
-    shown: JsonObject = {
-        "id": entry.id,
-        "text": entry.text,
-        "sources": [str(source) for source in entry.sources],
-        "pinned": entry.pinned,
-        "speaker": entry.speaker,
-    }
-    if entry.claim is not None:
-        shown["claim"] = {"text": entry.claim.text, "source": str(entry.claim.source)}
-    return shown
 
 
 class _History(msgspec.Struct, forbid_unknown_fields=True):
@@ -334,7 +270,7 @@ def _show_history(lay_out: HostWindow, dialect: Dialect) -> dict[str, object]:
         "tokens": lay_out.tokens,
         "items": [msgspec.Raw(item.raw) for item in items],
         "state": lay_out.state,
-        "compacted": show_compaction(lay_out.report) if lay_out.report is not None else None,
+        "compacted": encode_compaction(lay_out.report) if lay_out.report is not None else None,
         "trouble": lay_out.trouble,
         "answer": lay_out.answer,
     }
