@@ -15,7 +15,6 @@ from threadkeep.cli.state import describe_omissions, encode_comparison, print_co
 from threadkeep.client import CompactionReport
 from threadkeep.client.json_forms import encode_compaction
 from threadkeep.compaction import AuditReport, Finding, read_ledger
-from threadkeep.compaction.report import PlanPart, Range
 from threadkeep.threads import EntryKind, History
 from threadkeep.viewer.formats import format_count
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from threadkeep.cli.screen import Entry, Row, Screen
 
 FINDINGS_SHOWN = 8
-RANGES_SHOWN = 5
 
 
 async def run(args: Namespace) -> None:
@@ -99,22 +97,15 @@ def _print_plan(screen: Screen, report: CompactionReport) -> None:
         ("session state", "magenta"): plan.state,
     }
     screen.write(("Plan", "bold"))
-    rows = [_make_plan_row(name, part) for name, part in parts.items() if part.items]
-    screen.write_table(["", ">items", ">before", ">after", ">turns", "records"], rows, indent=2)
+    rows: list[Row] = [
+        [name, f"{part.items:,}", f"{part.tokens_before:,}", f"{part.tokens_after:,}"]
+        for name, part in parts.items()
+        if part.items
+    ]
+    screen.write_table(["", ">items", ">before", ">after"], rows, indent=2)
     screen.write_heading("Session state", "how it would change")
     print_comparison(screen, report.changes)
     screen.skip_line()
-
-
-def _make_plan_row(name: tuple[str, str], part: PlanPart) -> Row:
-    figures = [f"{part.items:,}", f"{part.tokens_before:,}", f"{part.tokens_after:,}"]
-    return [name, *figures, _list_ranges(part.turns, sign=""), (_list_ranges(part.records, sign="#"), "dim")]
-
-
-def _list_ranges(ranges: Sequence[Range], *, sign: str) -> str:
-    shown = [f"{sign}{first}" if first == last else f"{sign}{first}–{sign}{last}" for first, last in ranges[:RANGES_SHOWN]]
-    more = len(ranges) - RANGES_SHOWN
-    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _print_window(screen: Screen, history: History) -> None:

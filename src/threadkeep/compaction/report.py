@@ -11,7 +11,7 @@ from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.plan import Plan, Position
 from threadkeep.compaction.worth import Worth
 from threadkeep.hooks import HookRun
-from threadkeep.threads import Attempt, EntryKind, LayoutEntry, StateEntry, StubEntry, WindowEntry
+from threadkeep.threads import Attempt, EntryKind, LayoutEntry, StateEntry, StubEntry
 from threadkeep.tokens import estimate_item
 
 # Labels of handoff lines that stand for different things each time.
@@ -118,19 +118,13 @@ def _is_changed(old: LedgerEntry, new: LedgerEntry) -> bool:
     return replace(old, id=new.id, born=new.born, sources=sources) != new
 
 
-Range = tuple[int, int]
-"""The first and the last of numbers that follow each other, both included."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPart:
-    """Positions of the window with one fate: how many, what they cost today and then, which records and turns they are."""
+    """Positions of the window with one fate: how many, and what they cost today and then."""
 
     items: int = 0
     tokens_before: int = 0
     tokens_after: int = 0
-    records: tuple[Range, ...] = ()
-    turns: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +154,12 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
     """Return a plan, and the layout made of it, in figures."""
     lines = {entry.ordinal: estimate_item(bytes(entry.item)) for entry in layout if isinstance(entry, StubEntry)}
     tail = [kept.seen for kept in plan.tail]
-    stubbed = [seen for seen in tail if seen.entry.kind is EntryKind.KEEP and _find_ordinal(seen.entry) in lines]
-    shortened = {id(seen) for seen in stubbed}
+    stubbed = {
+        seen.entry.source.ordinal: seen
+        for seen in tail
+        if seen.entry.kind is EntryKind.KEEP and seen.entry.source is not None and seen.entry.source.ordinal in lines
+    }
+    shortened = {id(seen) for seen in stubbed.values()}
     frontier = [seen for seen in tail if id(seen) not in shortened]
     request = [plan.request] if plan.request else []
     quoted = [quote.seen for quote in plan.quoted if quote.seen is not None]
@@ -173,7 +171,7 @@ def summarise(plan: Plan, layout: Sequence[LayoutEntry]) -> PlanSummary:
         context=_summarise_part((*plan.head, *plan.context)),
         request=_summarise_part(request),
         frontier=_summarise_part(frontier),
-        stubbed=replace(_summarise_part(stubbed), tokens_after=sum(lines[_find_ordinal(seen.entry)] for seen in stubbed)),
+        stubbed=replace(_summarise_part(stubbed.values()), tokens_after=sum(lines[ordinal] for ordinal in stubbed)),
         state=PlanPart(
             items=len(made),
             tokens_before=plan.tokens_before - sum(seen.entry.tokens for seen in others),
@@ -195,40 +193,8 @@ def _summarise_quotes(plan: Plan, lines: Mapping[int, int]) -> PlanPart:
 
 
 def _summarise_part(positions: Iterable[Position]) -> PlanPart:
-    entries = [seen.entry for seen in positions]
-    tokens = sum(entry.tokens for entry in entries)
-    turns: list[Range] = []
-    for turn in sorted({entry.turn for entry in entries}):
-        _extend_ranges(turns, turn, follows=bool(turns) and turn == turns[-1][1] + 1)
-    return PlanPart(
-        items=len(entries), tokens_before=tokens, tokens_after=tokens, records=_find_ranges(entries), turns=tuple(turns)
-    )
-
-
-def _find_ranges(entries: Sequence[WindowEntry]) -> tuple[Range, ...]:
-    """Return the records of positions as ranges. The chain says whether two follow each other: only items have a link."""
-    ranges: list[Range] = []
-    depth: int | None = None
-    for entry in entries:
-        if entry.source is None:
-            continue
-        _extend_ranges(ranges, _find_ordinal(entry), follows=depth is not None and entry.depth == depth + 1)
-        depth = entry.depth
-    return tuple(ranges)
-
-
-def _extend_ranges(ranges: list[Range], number: int, *, follows: bool) -> None:
-    """Extend the last range to a number, or begin a new range with it."""
-    if follows:
-        ranges[-1] = (ranges[-1][0], number)
-    else:
-        ranges.append((number, number))
-
-
-def _find_ordinal(entry: WindowEntry) -> int:
-    if entry.source is None:
-        raise AssertionError("only the state and literals have no record, and neither is asked for one")
-    return entry.source.ordinal
+    sizes = [seen.entry.tokens for seen in positions]
+    return PlanPart(items=len(sizes), tokens_before=sum(sizes), tokens_after=sum(sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

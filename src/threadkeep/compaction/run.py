@@ -39,7 +39,6 @@ from threadkeep.errors import (
 )
 from threadkeep.hooks import CompactionFacts, HookEvent, HookRun, run_hooks
 from threadkeep.items import Item, digest_body
-from threadkeep.llm import Model
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import (
     Attempt,
@@ -274,26 +273,13 @@ async def compact_thread(
         CompactionStopped: A hook stopped it; a PostCompact hook does not undo the compaction.
         StaleCheckpoint: The span left the live path during the draft, or part of it was erased.
     """
-    order = order or Order()
-    model = choose_model(order, backend.policy)
-    strategies = list_strategies(order, backend)
-    watched = CompactionAttempt(
-        attempt_id=secrets.token_hex(8),
-        thread_id=thread_id,
-        trigger=order.trigger,
-        phase=order.phase,
-        strategy=strategies[0],
-        model=model.name if model else None,
-    )
-    progress = _Progress()
-    made = asyncio.create_task(
-        _compact_observed(backend, watched, strategies, dialect=dialect, seed=seed, order=order, progress=progress)
-    )
+    compaction = _Compaction(backend=backend, thread_id=thread_id, dialect=dialect, seed=seed, order=order or Order())
+    made = asyncio.create_task(compaction.run())
     try:
         return await asyncio.shield(made)
     except asyncio.CancelledError:
         # A running commit ends, with hooks and observer, before the caller returns; a second cancellation returns at once.
-        if not progress.is_committing:
+        if not compaction.is_committing:
             made.cancel()
         await asyncio.wait({made})
         raise
@@ -314,164 +300,151 @@ def list_strategies(order: Order, backend: Backend) -> tuple[str, ...]:
     return strategies
 
 
-@dataclass(slots=True)
-class _Progress:
-    """Whether the checkpoint of a compaction is being written."""
+class _Compaction:
+    """One compaction of a thread; `is_committing` once its checkpoint is being written."""
 
-    is_committing: bool = False
+    def __init__(self, *, backend: Backend, thread_id: str, dialect: Dialect, seed: bytes, order: Order) -> None:
+        self.is_committing = False
+        self._backend = backend
+        self._thread_id = thread_id
+        self._dialect = dialect
+        self._seed = seed
+        self._order = order
+        self._model = choose_model(order, backend.policy)
+        self._strategies = list_strategies(order, backend)
 
-
-async def _compact_observed(
-    backend: Backend,
-    watched: CompactionAttempt,
-    strategies: tuple[str, ...],
-    *,
-    dialect: Dialect,
-    seed: bytes,
-    order: Order,
-    progress: _Progress,
-) -> CompactionReport:
-    """Compact under the lease, report the end to the observer, and run the PostCompact hooks if there is a checkpoint."""
-    thread_id = watched.thread_id
-    with observe(backend.policy.observer, watched) as watch:
-        async with hold_lease(backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
-            if lease is None and not order.dry_run:
-                raise CompactionRunning(thread_id)
-            # A lost lease stops nothing: the first commit wins, and the other one is stale.
-            try:
-                done = await _compact(
-                    backend, thread_id, strategies, dialect=dialect, seed=seed, order=order, progress=progress, tried=watch
-                )
-            except (StaleCheckpoint, NothingToCompact, BrokenWindow) as error:
-                error.attempts = tuple(watch.trials)
-                if not order.dry_run:
-                    await record_failed_attempts(backend, thread_id, watch.trials, outcome=error.code)
-                raise
-        watch.report = done.report
-    # Outside the lease: the checkpoint is durable, and no hook undoes it.
-    return await _run_hooks_afterwards(backend, done)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Completed:
-    """A finished compaction or dry run, and the facts given to its hooks."""
-
-    report: CompactionReport
-    facts: CompactionFacts
-
-
-async def _compact(
-    backend: Backend,
-    thread_id: str,
-    strategies: tuple[str, ...],
-    *,
-    dialect: Dialect,
-    seed: bytes,
-    order: Order,
-    progress: _Progress,
-    tried: Watch,
-) -> _Completed:
-    policy = backend.policy
-    basis = await load_basis(backend, thread_id, seed=seed)
-    proposal = await _load_proposal(backend, basis, dialect=dialect, order=order)
-    if order.room_tokens is not None:
-        # Checked before a model is asked, so that no paid draft is dropped for its price.
-        await asyncio.to_thread(
-            check_worth_now,
-            proposal.brief,
-            quoted_tokens=proposal.quoted_tokens,
-            room_tokens=order.room_tokens,
-            draft_price=_estimate_draft_price(order, strategies, model=choose_model(order, policy)),
+    async def run(self) -> CompactionReport:
+        """Compact under the lease, report the end to the observer, and run the PostCompact hooks if there is a checkpoint."""
+        order, thread_id = self._order, self._thread_id
+        watched = CompactionAttempt(
+            attempt_id=secrets.token_hex(8),
+            thread_id=thread_id,
+            trigger=order.trigger,
+            phase=order.phase,
+            strategy=self._strategies[0],
+            model=self._model.name if self._model else None,
         )
-    facts = await _load_hook_facts(backend, basis, proposal, order=order, strategy=strategies[0])
-    runs = () if order.dry_run else await _run_hooks(backend, facts)
-    if order.adopting:
-        outcome = await adopt_provider_compaction(backend, basis, proposal, order, tried)
-    else:
-        outcome = await draft_with_fallbacks(
+        with observe(self._backend.policy.observer, watched) as watch:
+            async with hold_lease(self._backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
+                if lease is None and not order.dry_run:
+                    raise CompactionRunning(thread_id)
+                # A lost lease stops nothing: the first commit wins, and the other one is stale.
+                try:
+                    report, facts = await self._compact(watch)
+                except (StaleCheckpoint, NothingToCompact, BrokenWindow) as error:
+                    error.attempts = tuple(watch.trials)
+                    if not order.dry_run:
+                        await record_failed_attempts(self._backend, thread_id, watch.trials, outcome=error.code)
+                    raise
+            watch.report = report
+        if report.checkpoint is None:
+            return report
+        after = facts.complete(
+            strategy=report.strategy,
+            fell_back_from=report.fell_back_from,
+            tokens_after=report.tokens_after,
+            checkpoint=report.checkpoint,
+        )
+        # Outside the lease: the checkpoint is durable, and no hook undoes it.
+        return replace(report, hooks=(*report.hooks, *await _run_hooks(self._backend, after)))
+
+    async def _compact(self, watch: Watch) -> tuple[CompactionReport, CompactionFacts]:
+        """Return the report, and the facts that its hooks were given."""
+        backend, order, policy = self._backend, self._order, self._backend.policy
+        basis = await load_basis(backend, self._thread_id, seed=self._seed)
+        proposal = await self._load_proposal(basis)
+        if order.room_tokens is not None:
+            # Checked before a model is asked, so that no paid draft is dropped for its price.
+            await asyncio.to_thread(
+                check_worth_now,
+                proposal.brief,
+                quoted_tokens=proposal.quoted_tokens,
+                room_tokens=order.room_tokens,
+                draft_price=self._estimate_draft_price(),
+            )
+        facts = await self._load_hook_facts(basis, proposal)
+        runs = () if order.dry_run else await _run_hooks(backend, facts)
+        outcome = await self._draft(basis, proposal, watch)
+        usage = await find_last_usage(backend.store, basis.path, basis.history.checkpoint)
+        checkpoint = msgspec.structs.replace(
+            _add_usage(outcome.checkpoint, usage),
+            trigger=order.trigger,
+            reason=order.reason,
+            start_due=policy.hooks.has_any(HookEvent.SESSION_START),
+        )
+        ordinal: int | None = None
+        if not order.dry_run:
+            at_ms, turn = backend.clock.now_ms(), basis.tip.turn
+            record = make_checkpoint_record(checkpoint, at_ms=at_ms, turn=turn, tokens=outcome.tokens_after)
+            self.is_committing = True
+            ordinal = await commit(backend, record, basis=basis)
+        return _build_report(basis, outcome, checkpoint=ordinal, runs=runs), facts
+
+    async def _draft(self, basis: Basis, proposal: Proposal, watch: Watch) -> Outcome:
+        backend, order, policy = self._backend, self._order, self._backend.policy
+        if order.adopting:
+            return await adopt_provider_compaction(backend, basis, proposal, order, watch)
+        return await draft_with_fallbacks(
             proposal,
-            strategies,
-            tried=tried,
-            make_summariser=await make_summariser(order, backend, basis.history, thread_id=thread_id, dialect=dialect),
+            self._strategies,
+            tried=watch,
+            make_summariser=await make_summariser(
+                order, backend, basis.history, thread_id=self._thread_id, dialect=self._dialect
+            ),
             clock=backend.clock,
             breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
             timeout_s=policy.timeout_s,
             deadline=order.deadline,
         )
-    usage = await find_last_usage(backend.store, basis.path, basis.history.checkpoint)
-    drafted = _add_usage(outcome.checkpoint, usage)
-    starts = policy.hooks.has_any(HookEvent.SESSION_START)
-    checkpoint = msgspec.structs.replace(drafted, trigger=order.trigger, reason=order.reason, start_due=starts)
-    if order.dry_run:
-        return _Completed(report=_build_report(thread_id, basis.history, outcome, checkpoint=None, runs=()), facts=facts)
-    record = make_checkpoint_record(checkpoint, at_ms=backend.clock.now_ms(), turn=basis.tip.turn, tokens=outcome.tokens_after)
-    progress.is_committing = True
-    ordinal = await commit(backend, record, basis=basis)
-    return _Completed(report=_build_report(thread_id, basis.history, outcome, checkpoint=ordinal, runs=runs), facts=facts)
 
+    def _estimate_draft_price(self) -> float:
+        """Return the price of a window token in the draft's request; the thread's own model reads it from its cache."""
+        if self._model is None or not needs_model(self._strategies[0]):
+            return 0.0
+        return CACHED_PRICE if self._model is self._order.model and self._order.own is not None else 1.0
 
-def _estimate_draft_price(order: Order, strategies: tuple[str, ...], *, model: Model | None) -> float:
-    """Return the price of a window token in the draft's request; the thread's own model reads it from its cache."""
-    if model is None or not needs_model(strategies[0]):
-        return 0.0
-    return CACHED_PRICE if model is order.model and order.own is not None else 1.0
+    async def _load_hook_facts(self, basis: Basis, proposal: Proposal) -> CompactionFacts:
+        """Return the facts for the hooks before a compaction."""
+        backend, order = self._backend, self._order
+        whose = await load_agent_identity(backend.store, basis.thread_id) if backend.policy.hooks.groups else AgentIdentity()
+        return CompactionFacts(
+            thread_id=basis.thread_id,
+            turn_id=str(basis.tip.turn),
+            cwd=backend.policy.cwd,
+            trigger=order.trigger,
+            reason=order.reason,
+            phase=order.phase,
+            strategy=self._strategies[0],
+            tokens_before=proposal.tokens_before,
+            model=await find_last_model(backend, basis.path) or "",
+            session_id=whose.session_id,
+            agent_id=whose.agent_id,
+            agent_type=whose.agent_type,
+        )
 
-
-async def _load_hook_facts(backend: Backend, basis: Basis, proposal: Proposal, *, order: Order, strategy: str) -> CompactionFacts:
-    """Return the facts for the hooks before a compaction."""
-    whose = await load_agent_identity(backend.store, basis.thread_id) if backend.policy.hooks.groups else AgentIdentity()
-    return CompactionFacts(
-        thread_id=basis.thread_id,
-        turn_id=str(basis.tip.turn),
-        cwd=backend.policy.cwd,
-        trigger=order.trigger,
-        reason=order.reason,
-        phase=order.phase,
-        strategy=strategy,
-        tokens_before=proposal.tokens_before,
-        model=await find_last_model(backend, basis.path) or "",
-        session_id=whose.session_id,
-        agent_id=whose.agent_id,
-        agent_type=whose.agent_type,
-    )
-
-
-async def _run_hooks_afterwards(backend: Backend, done: _Completed) -> CompactionReport:
-    """Run the PostCompact hooks of a committed compaction and return the report with their runs."""
-    report = done.report
-    if report.checkpoint is None:
-        return report
-    after = done.facts.complete(
-        strategy=report.strategy,
-        fell_back_from=report.fell_back_from,
-        tokens_after=report.tokens_after,
-        checkpoint=report.checkpoint,
-    )
-    return replace(report, hooks=(*report.hooks, *await _run_hooks(backend, after)))
-
-
-async def _load_proposal(backend: Backend, basis: Basis, *, dialect: Dialect, order: Order) -> Proposal:
-    upto = read_ledger(basis.history, carried=basis.carried).journal.upto
-    unread = await read_unread(backend.store, basis.thread_id, basis.history, dialect=dialect, upto=upto, stop=basis.tip.next)
-    return await asyncio.to_thread(
-        propose,
-        basis.history,
-        thread_id=basis.thread_id,
-        dialect=dialect,
-        tip=basis.tip,
-        target=order.target,
-        window_tokens=(order.limits or backend.limits).full,
-        focus=order.focus,
-        prompt=backend.policy.prompt,
-        user_tokens=backend.policy.user_tokens,
-        state_budget=backend.policy.state_budget,
-        phase=order.phase,
-        forced=order.forced,
-        fit_tokens=order.fit_tokens,
-        ledger=basis.carried,
-        unread=unread,
-        adopting=order.adopting,
-    )
+    async def _load_proposal(self, basis: Basis) -> Proposal:
+        store, order, policy = self._backend.store, self._order, self._backend.policy
+        upto = read_ledger(basis.history, carried=basis.carried).journal.upto
+        unread = await read_unread(store, basis.thread_id, basis.history, dialect=self._dialect, upto=upto, stop=basis.tip.next)
+        return await asyncio.to_thread(
+            propose,
+            basis.history,
+            thread_id=basis.thread_id,
+            dialect=self._dialect,
+            tip=basis.tip,
+            target=order.target,
+            window_tokens=(order.limits or self._backend.limits).full,
+            focus=order.focus,
+            prompt=policy.prompt,
+            user_tokens=policy.user_tokens,
+            state_budget=policy.state_budget,
+            phase=order.phase,
+            forced=order.forced,
+            fit_tokens=order.fit_tokens,
+            ledger=basis.carried,
+            unread=unread,
+            adopting=order.adopting,
+        )
 
 
 async def _run_hooks(backend: Backend, facts: CompactionFacts) -> tuple[HookRun, ...]:
@@ -504,11 +477,9 @@ def make_checkpoint_record(checkpoint: Checkpoint, *, at_ms: int, turn: int, tok
     )
 
 
-def _build_report(
-    thread_id: str, history: History, outcome: Outcome, *, checkpoint: int | None, runs: tuple[HookRun, ...]
-) -> CompactionReport:
+def _build_report(basis: Basis, outcome: Outcome, *, checkpoint: int | None, runs: tuple[HookRun, ...]) -> CompactionReport:
     return CompactionReport(
-        thread=thread_id,
+        thread=basis.thread_id,
         checkpoint=checkpoint,
         strategy=outcome.checkpoint.strategy,
         fell_back_from=outcome.checkpoint.fell_back_from,
@@ -521,5 +492,5 @@ def _build_report(
         over_target=outcome.over_target,
         audit=outcome.report,
         plan=outcome.plan,
-        changes=compare(read_ledger(history), outcome.ledger),
+        changes=compare(read_ledger(basis.history), outcome.ledger),
     )
