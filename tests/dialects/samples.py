@@ -58,6 +58,27 @@ class ResponsesSamples:
                 outcome="completed",
             ),
         ),
+        Streamed(
+            stream=b'data: {"type":"response.created","response":{"id":"r"},"sequence_number":0}\n\n'
+            b'data: {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","name":"ls",'
+            b'"call_id":"c"},"sequence_number":1}\n\n'
+            b'data: {"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c",'
+            b'"name":"ls","arguments":"{}"},"sequence_number":2}\n\n'
+            b'data: {"type":"response.completed","response":{"id":"r","usage":{"input_tokens":9,"output_tokens":2}},'
+            b'"sequence_number":3}\n\n',
+            reply=Reply(
+                items=(Item(b'{"type":"function_call","call_id":"c","name":"ls","arguments":"{}"}'),),
+                input_tokens=9,
+                output_tokens=2,
+                response_id="r",
+                outcome="completed",
+            ),
+        ),
+        Streamed(
+            stream=b'data: {"type":"response.incomplete","response":{"incomplete_details":{"reason":"content_filter"}}}\n\n',
+            reply=Reply(outcome="incomplete"),
+            stop_reason="content_filter",
+        ),
     )
 
     def person(self, text: str) -> Json:
@@ -88,6 +109,12 @@ class ResponsesSamples:
 
     def outputs(self, texts: Mapping[str, str]) -> list[Json]:
         return [{"type": "function_call_output", "call_id": call_id, "output": text} for call_id, text in texts.items()]
+
+    def sealed(self, secret: str) -> Json:
+        return self.thought(secret)
+
+    def mixed(self, host: str, said: str) -> Json:
+        return {**self.person(said), "content": [*self.host(host)["content"], *self.person(said)["content"]]}
 
     def unknown(self) -> Json:
         return {"type": "holiday_card", "verse": [1, None]}
@@ -133,6 +160,26 @@ class ChatSamples:
             ),
             ended=False,
         ),
+        Streamed(
+            stream=b'data: {"id":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"Look."}}]}\n\n'
+            b'data: {"id":"x","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":'
+            b'{"name":"ls","arguments":"{}"}}]}}]}\n\n'
+            b'data: {"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,'
+            b'"completion_tokens":2}}\n\ndata: [DONE]\n\n',
+            reply=Reply(
+                items=(
+                    Item(
+                        b'{"role":"assistant","content":"Look.","tool_calls":[{"id":"c","type":"function","function":'
+                        b'{"name":"ls","arguments":"{}"}}]}'
+                    ),
+                ),
+                input_tokens=3,
+                output_tokens=2,
+                response_id="x",
+                outcome="completed",
+            ),
+            stop_reason="tool_calls",
+        ),
     )
 
     def person(self, text: str) -> Json:
@@ -163,6 +210,13 @@ class ChatSamples:
 
     def outputs(self, texts: Mapping[str, str]) -> list[Json]:
         return [{"role": "tool", "tool_call_id": call_id, "content": text} for call_id, text in texts.items()]
+
+    def sealed(self, secret: str) -> Json:
+        return {**self.answer("Done."), "reasoning_details": [{"type": "reasoning.encrypted", "data": secret}]}
+
+    def mixed(self, host: str, said: str) -> Json:
+        texts = (self.host(host)["content"], said)
+        return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
 
     def unknown(self) -> Json:
         return {"role": "critic", "content": "fine", "score": 2}
@@ -202,6 +256,7 @@ class MessagesSamples:
                 response_id="msg_1",
                 outcome="completed",
             ),
+            stop_reason="tool_use",
         ),
     )
 
@@ -233,6 +288,13 @@ class MessagesSamples:
     def outputs(self, texts: Mapping[str, str]) -> list[Json]:
         results = [{"type": "tool_result", "tool_use_id": call_id, "content": text} for call_id, text in texts.items()]
         return [{"role": "user", "content": results}]
+
+    def sealed(self, secret: str) -> Json:
+        thinking = {"type": "thinking", "thinking": "Hm.", "signature": secret}
+        return {"role": "assistant", "content": [thinking, {"type": "text", "text": "Done."}]}
+
+    def mixed(self, host: str, said: str) -> Json:
+        return {"role": "user", "content": [*self.host(host)["content"], *self.person(said)["content"]]}
 
     def unknown(self) -> Json:
         return {"role": "assistant", "content": [{"type": "hologram", "beams": [1, None]}]}
@@ -286,6 +348,7 @@ class GeminiSamples:
                 response_id="r",
                 outcome="completed",
             ),
+            stop_reason="STOP",
         ),
     )
 
@@ -316,6 +379,12 @@ class GeminiSamples:
     def outputs(self, texts: Mapping[str, str]) -> list[Json]:
         answers = ({"id": call_id, "name": "shell", "response": {"output": text}} for call_id, text in texts.items())
         return [{"role": "user", "parts": [{"functionResponse": answer} for answer in answers]}]
+
+    def sealed(self, secret: str) -> Json:
+        return {"role": "model", "parts": [{"text": "Done.", "thoughtSignature": secret}]}
+
+    def mixed(self, host: str, said: str) -> Json:
+        return {"role": "user", "parts": [*self.host(host)["parts"], *self.person(said)["parts"]]}
 
     def unknown(self) -> Json:
         return {"role": "model", "parts": [{"hologram": {"beams": [1, None]}}]}

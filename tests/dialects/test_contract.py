@@ -6,11 +6,14 @@ import pytest
 from tests.dialects.samples import SAMPLES
 
 from threadkeep.dialects import DIALECTS
+from threadkeep.testing.dialect_api_checks import API_CHECKS
 from threadkeep.testing.dialect_checks import CHECKS, Check, DialectSamples
+
+ALL = (*CHECKS, *API_CHECKS)
 
 
 @pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])
-@pytest.mark.parametrize("check", CHECKS, ids=[getattr(check, "__name__", "") for check in CHECKS])
+@pytest.mark.parametrize("check", ALL, ids=[getattr(check, "__name__", "") for check in ALL])
 def test_the_dialect_keeps_the_contract(check: Check, samples: DialectSamples) -> None:
     """Each fact of the conformance suite holds in each wire language."""
     check(samples)

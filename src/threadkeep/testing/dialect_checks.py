@@ -1,7 +1,8 @@
 """What every dialect must do, as checks that need no test framework.
 
-A dialect proves itself with `check_dialect(samples)`, or runs each of `CHECKS` as a test of its own. A check raises
-`AssertionError` with the fact that does not hold. Random choices have fixed seeds: a check that failed fails again.
+A dialect proves itself by running each of `CHECKS`, and of `API_CHECKS` in `threadkeep.testing.dialect_api_checks`, on samples of
+its own. A check raises `AssertionError` with the fact that does not hold. Random choices have fixed seeds: a check that failed
+fails again.
 """
 
 from __future__ import annotations
@@ -34,11 +35,15 @@ ODD_BYTES: Final = (b"", b"\xff", b"[1]", b"null", b'{"a":NaN}', b'{"v":1e999999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """A recorded stream and the reply a reader must build from it; `ended` says whether it holds the terminal event."""
+    """A recorded stream and the reply a reader must build from it; `ended` says whether it holds the terminal event.
+
+    `stop_reason` is why the answer ended, in the API's own word.
+    """
 
     stream: bytes
     reply: Reply
     ended: bool = True
+    stop_reason: str | None = None
 
 
 class DialectSamples(Protocol):
@@ -79,6 +84,14 @@ class DialectSamples(Protocol):
 
     def outputs(self, texts: Mapping[str, str]) -> list[Json]:
         """The outputs of those calls, by id."""
+        ...
+
+    def sealed(self, secret: str) -> Json:
+        """An item with `secret` in a form that only the account it was issued to may hand back."""
+        ...
+
+    def mixed(self, host: str, said: str) -> Json:
+        """A message with a client's text about its environment in one part, and a person's words in another."""
         ...
 
     def unknown(self) -> Json:
@@ -484,9 +497,3 @@ CHECKS: tuple[Check, ...] = (
     check_garbled_streams,
     check_gateway_answers,
 )
-
-
-def check_dialect(samples: DialectSamples) -> None:
-    """Run every check; the first fact that does not hold is raised."""
-    for check in CHECKS:
-        check(samples)

@@ -23,6 +23,12 @@ def expect(found: object, wanted: object, fact: str) -> None:
         raise AssertionError(f"{fact}: wanted {wanted!r:.500}, found {found!r:.500}")
 
 
+def expect_that(holds: object, fact: str) -> None:
+    """Raise unless something holds."""
+    if not holds:
+        raise AssertionError(fact)
+
+
 @contextmanager
 def expect_error(error: type[ThreadkeepError], fact: str) -> Iterator[None]:
     try:

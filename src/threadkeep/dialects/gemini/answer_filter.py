@@ -9,14 +9,20 @@ from threadkeep.dialects.gemini.parts import is_thought, read_name, rename_field
 
 
 class GeminiAnswerFilter(AnswerFilter):
-    """See `threadkeep.dialects.answer_filter.AnswerFilter`. What the last piece says goes out at once, and its end later."""
+    """See `threadkeep.dialects.answer_filter.AnswerFilter`. The last piece of an answer may have words too."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        self._last_words = b""
         self._has_spoken = False
         self._needs_separator = False
 
+    def feed(self, chunk: bytes) -> bytes:
+        words, self._last_words = self._last_words, b""
+        return words + super().feed(chunk)
+
     def start_next(self) -> None:
+        self._last_words = b"".join(_render_words(event) for _, event in self._held if _find_content(event).get("parts"))
         super().start_next()
         self._needs_separator = self._has_spoken
 
@@ -81,6 +87,12 @@ def _find_candidate(answer: Json) -> Json:
 def _find_content(answer: Json) -> Json:
     content = _find_candidate(answer).get("content")
     return content if isinstance(content, dict) else {}
+
+
+def _render_words(event: Json) -> bytes:
+    """Return the last piece of an answer as one that others follow."""
+    candidate = {name: value for name, value in _find_candidate(event).items() if name != "finishReason"}
+    return render_event({name: value for name, value in event.items() if name != "usageMetadata"} | {"candidates": [candidate]})
 
 
 def _drop_calls(parts: object, name: str) -> list[object]:
