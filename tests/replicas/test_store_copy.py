@@ -11,12 +11,14 @@ from tests.postgres import PostgresServer
 from threadkeep import Config, Threadkeep
 from threadkeep.cli import main
 from threadkeep.errors import BadInput, CopyConflict
-from threadkeep.store import Record, Span
+from threadkeep.store import NewRecord, NewThread, Record, RecordKind, Span
 from threadkeep.store.base import FullStore
 from threadkeep.store.locations import open_database
 from threadkeep.transfer.store_copy import copy_threads
 
 pytestmark = pytest.mark.anyio
+
+NOTE = NewRecord(kind=RecordKind.NOTE, at_ms=1, turn=0, tokens=0, body=b"{}")
 
 
 def said(text: str) -> list[dict[str, object]]:
@@ -153,13 +155,14 @@ def test_the_command_copies_one_thread_with_its_parents(
     assert "both names lead to the same store" in capfd.readouterr().err
 
 
-async def test_one_server_under_two_addresses_is_refused(postgres_server: PostgresServer) -> None:
-    """A database that is reached in two ways is not copied onto itself."""
+async def test_a_copy_of_a_server_onto_itself_changes_nothing(postgres_server: PostgresServer) -> None:
+    """A database may be reached in two ways."""
     url = await postgres_server.new_store()
     one = await opened(url)
     other = await opened(f"{url}{'&' if '?' in url else '?'}application_name=again")
-    with pytest.raises(BadInput, match="one store, not two"):
-        await copy_threads(one, other, at_ms=1)
+    await one.create(NewThread(id="t", dialect="chat", created_at_ms=1), [NOTE, NOTE])
+    [copied] = await copy_threads(one, other, at_ms=1)
+    assert (copied.records, copied.copied) == (2, 0)
     await one.close()
     await other.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,57 +13,6 @@ from threadkeep.errors import UnreadableTranscript
 
 SQLITE = b"SQLite format 3\0"
 ZSTD = b"\x28\xb5\x2f\xfd"
-# Magic numbers of skippable frames.
-SKIPPED = tuple(number.to_bytes(4, "little") for number in range(0x184D2A50, 0x184D2A60))
-LONGEST_HEADER = 18
-BLOCK_HEADER = 3
-CHECKSUM = 4
-REPEATED = 1
-
-
-def is_cut(path: Path) -> bool:
-    """Whether a compressed file ends within a frame; False if its frames are damaged, which decompressing reports.
-
-    Raises:
-        UnreadableTranscript: The file cannot be read.
-    """
-    try:
-        with path.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            while stream.tell() < size:
-                if not _skip_frame(stream):
-                    return True
-            return stream.tell() > size
-    except zstandard.ZstdError:
-        return False
-    except OSError as error:
-        raise UnreadableTranscript(str(path), error.strerror or str(error)) from error
-
-
-def _skip_frame(stream: BinaryIO) -> bool:
-    """Skip to the end of a frame; False if the file ends before that."""
-    start = stream.tell()
-    head = stream.read(LONGEST_HEADER)
-    if head[:4] in SKIPPED:
-        stream.seek(start + 8 + int.from_bytes(head[4:8], "little"))
-        return len(head) >= 8
-    if len(head) < 5 or len(head) < zstandard.frame_header_size(head):
-        return False
-    has_checksum = zstandard.get_frame_parameters(head).has_checksum
-    stream.seek(start + zstandard.frame_header_size(head))
-    last = False
-    while not last:
-        block = stream.read(BLOCK_HEADER)
-        if len(block) < BLOCK_HEADER:
-            return False
-        header = int.from_bytes(block, "little")
-        last = bool(header & 1)
-        stream.seek(1 if (header >> 1) & 3 == REPEATED else header >> 3, os.SEEK_CUR)
-    if has_checksum:
-        stream.seek(CHECKSUM, os.SEEK_CUR)
-    return True
-
-
 CHUNK = 1 << 20
 LONGEST_LINE = 256 << 20
 SAMPLE_BYTES = 4 << 20
@@ -136,12 +84,6 @@ def read_lines(path: Path, *, start: int = 0, number: int = 0) -> Iterator[Line]
         if start:
             stream.seek(start)
         yield from _split_lines(stream, str(path), position=start, number=number)
-    _check_whole(path)
-
-
-def _check_whole(path: Path) -> None:
-    if is_packed(path) and is_cut(path):
-        raise UnreadableTranscript(str(path), "it is cut: its packed content ends too early, and what followed is not in it")
 
 
 def _split_lines(stream: BinaryIO, name: str, *, position: int, number: int) -> Iterator[Line]:
@@ -193,7 +135,7 @@ def read_whole(path: Path, *, limit: int) -> bytes:
     """Return the decompressed content of a file.
 
     Raises:
-        UnreadableTranscript: It is larger than `limit`, or cut off.
+        UnreadableTranscript: It is larger than `limit`, or cannot be read to its end.
     """
     body = bytearray()
     with open_plain(path) as stream:
@@ -202,5 +144,4 @@ def read_whole(path: Path, *, limit: int) -> bytes:
             if len(body) > limit:
                 reason = f"it is one JSON document of more than {limit >> 20} MB; write it as one item a line"
                 raise UnreadableTranscript(str(path), reason)
-    _check_whole(path)
     return bytes(body)
