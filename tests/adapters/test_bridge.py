@@ -83,11 +83,11 @@ def test_what_is_opened_is_opened_once_and_closed_with_the_bridge() -> None:
 
     bridge = Bridge()
     with ThreadPoolExecutor(8) as pool:
-        got = set(pool.map(lambda _: bridge.open("key", thing), range(20)))
+        got = set(pool.map(lambda _: bridge.run(bridge.open("key", thing)), range(20)))
     assert (len(got), happened) == (1, ["open"])
     bridge.close()
     assert happened == ["open", "close"]
-    assert bridge.open("key", thing) not in got
+    assert bridge.run(bridge.open("key", thing)) not in got
     bridge.close()
     bridge.close()
     assert happened == ["open", "close", "open", "close"]
@@ -105,8 +105,8 @@ def test_an_opening_that_fails_is_tried_again(bridge: Bridge) -> None:
         yield len(attempts)
 
     with pytest.raises(OSError, match="not yet"):
-        bridge.open("key", thing)
-    assert bridge.open("key", thing) == 2
+        bridge.run(bridge.open("key", thing))
+    assert bridge.run(bridge.open("key", thing)) == 2
 
 
 def test_closing_cancels_what_still_runs(bridge: Bridge) -> None:
@@ -130,7 +130,7 @@ def test_after_a_fork_the_child_begins_with_a_loop_and_a_store_of_its_own(bridge
     """Parent and child both write to the store they open through the bridge."""
 
     def record(name: str) -> None:
-        tk = bridge.open("store", lambda: threadkeep.open(tmp_path / "store.db"))
+        tk = bridge.run(bridge.open("store", lambda: threadkeep.open(tmp_path / "store.db")))
 
         async def write() -> None:
             thread = await tk.thread(name, dialect="chat")
@@ -150,7 +150,7 @@ def test_after_a_fork_the_child_begins_with_a_loop_and_a_store_of_its_own(bridge
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
-    tk = bridge.open("store", lambda: threadkeep.open(tmp_path / "store.db"))
+    tk = bridge.run(bridge.open("store", lambda: threadkeep.open(tmp_path / "store.db")))
     assert {summary.id for summary in bridge.run(tk.threads())} == {"parent", "child"}
 
 
@@ -159,7 +159,7 @@ def test_a_process_that_just_ends_leaves_a_closed_store(tmp_path: Path) -> None:
     program = (
         "import sys, threadkeep\n"
         "from threadkeep.adapters.bridge import shared\n"
-        "tk = shared.open('store', lambda: threadkeep.open(sys.argv[1]))\n"
+        "tk = shared.run(shared.open('store', lambda: threadkeep.open(sys.argv[1])))\n"
         "thread = shared.run(tk.thread('t', dialect='chat'))\n"
         "shared.run(thread.record([{'role': 'user', 'content': 'hello'}]))\n"
     )

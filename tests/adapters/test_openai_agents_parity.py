@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
-from tests.adapters.agents_runs import agent_on, checkpoints_of, user, worked
-from tests.adapters.long_session import NEEDLE, RULE, SECRET, asked, settings, surveyed, turns
+from tests.adapters.agents_runs import agent_on, user, worked
+from tests.adapters.long_session import NEEDLE, RULE, SECRET, asked, settings, turns
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import Reply
 from tests.prefixes import stable_prefix
@@ -64,24 +64,6 @@ async def led_by_the_sdk(kept_in: Session) -> tuple[list[list[Any]], list[Any]]:
         for pier in range(1, PIERS + 1):
             await Runner.run(agent, asked(pier), session=session)
         return [received.input for received in provider.requests], await session.get_items()
-
-
-@pytest.mark.anyio
-@pytest.mark.moves_prefix(reason="the SDK's own compaction replaces the history")
-async def test_the_sdks_own_compacting_session_works_on_it_and_loses_nothing(tmp_path: Path) -> None:
-    """Wrapped, it gives the SDK's session what a SQLite session gives it; and each replacement is a checkpoint, not a loss."""
-    config = Config(store=str(tmp_path / "agent.db"))
-    with closing(SQLiteSession("harbour")) as session:
-        theirs = await led_by_the_sdk(session)
-    ours = await led_by_the_sdk(ThreadkeepSession("harbour", config))
-    assert ours == theirs
-    async with Threadkeep(config) as tk:
-        thread = await tk.thread("harbour")
-        assert checkpoints_of(await thread.records()) == 2
-        assert NEEDLE in (await thread.recall("serial of the bollard of pier 1"))[0].text
-        assert (await tk.verify(thread)).problems == ()
-        await thread.undo()
-        assert surveyed(PIERS - 3) in [each.get("output") for each in await thread.window()]
 
 
 @pytest.mark.anyio

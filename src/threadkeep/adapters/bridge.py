@@ -2,7 +2,7 @@
 
     from threadkeep.adapters.bridge import shared
 
-    tk = shared.open(("threadkeep", path), lambda: threadkeep.open(path))     # once a process, closed at its end
+    tk = shared.run(shared.open(path, lambda: threadkeep.open(path)))         # once a process, closed at its end
     thread = shared.run(tk.thread("ship-it", dialect="chat"))               # from a plain function
     window = await shared.run_async(thread.window())                          # from a coroutine, on whatever loop
 
@@ -16,7 +16,6 @@ import asyncio
 import atexit
 import os
 import threading
-import weakref
 from collections.abc import Callable, Collection, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -47,10 +46,10 @@ class Bridge:
     def __init__(self) -> None:
         self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_bind_weakly(self, Bridge._abandon))
+            os.register_at_fork(after_in_child=self._abandon)
         # Closing a store needs an executor, and those have stopped by the time `atexit` runs. These callbacks run before that,
         # the last registered first; executors registered theirs when this module imported them.
-        getattr(threading, "_register_atexit", atexit.register)(_bind_weakly(self, Bridge.close))
+        getattr(threading, "_register_atexit", atexit.register)(self.close)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
@@ -97,11 +96,7 @@ class Bridge:
         finally:
             running.discard(task)
 
-    def open(self, key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
-        """Return what is open under `key`; the first call opens what `make` returns. See `open_async`."""
-        return self.run(self.open_async(key, make))
-
-    async def open_async(self, key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+    async def open(self, key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """Enter what `make` returns on the bridge's loop, once for all callers with the same `key`.
 
         It stays open until the bridge closes. If it fails, all waiting callers get the error and the next call tries again. Call
@@ -152,17 +147,6 @@ class Bridge:
                 self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name="threadkeep-bridge", daemon=True)
                 self._thread.start()
             return self._loop
-
-
-def _bind_weakly(bridge: Bridge, method: Callable[[Bridge], None]) -> Callable[[], None]:
-    """Return a function that calls a bridge's method without keeping the bridge alive."""
-    reference = weakref.ref(bridge)
-
-    def call() -> None:
-        if (alive := reference()) is not None:
-            method(alive)
-
-    return call
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
@@ -231,7 +215,7 @@ class StoreHandle:
     async def _run_with_store(self, work: Callable[[Threadkeep], Coroutine[Any, Any, T]]) -> T:
         config = self._config
         # Adapters with equal settings share a store. Settings hold mappings, so they cannot be a key themselves.
-        tk = await shared.open_async(("threadkeep", repr(config)), lambda: Threadkeep(config, environ=os.environ))
+        tk = await shared.open(("threadkeep", repr(config)), lambda: Threadkeep(config, environ=os.environ))
         return await work(tk)
 
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.compaction import AuditReport, read_ledger
-from threadkeep.compaction.ledger import dump_ledger
-from threadkeep.dialects import Dialect
-from threadkeep.items import decode_json, digest_body, seed_chain
+from threadkeep.items import decode_json
 from threadkeep.store import NewRecord, Record, RecordKind, Span
-from threadkeep.threads import Checkpoint, History, KeepEntry, LayoutEntry, LiteralEntry, LivePath, RollbackBody, encode_body
-from threadkeep.threads.reader import load_history, load_live_path, load_tip
-from threadkeep.tokens import estimate_item
+from threadkeep.threads import LivePath, RollbackBody, encode_body
+from threadkeep.threads.reader import load_live_path
 
 # The ordinal after a thread's first record, which describes the thread.
 BEGINNING = 1
-ELSEWHERE = "elsewhere"
 
 
 async def pop_newest_item(tk: Threadkeep, thread: Thread) -> dict[str, Any] | None:
@@ -55,39 +47,6 @@ async def clear_thread(tk: Threadkeep, thread: Thread) -> None:
     await tk.backend.append(thread.id, [_make_rollback(tk, at=BEGINNING, turn=0)], expected=row.next)
 
 
-async def record_foreign_compaction(tk: Threadkeep, thread: Thread, items: Sequence[Mapping[str, Any]]) -> bool:
-    """Record `items` as the checkpoint of a compaction that the host made, if it cleared the thread just before.
-
-    The clearing is rolled back, so that the earlier items can be recalled. Returns False and writes nothing if the thread was not
-    just cleared.
-
-    Raises:
-        OrdinalConflict: Another writer appended meanwhile.
-        InvalidItem: One of them is not an item of the thread's dialect.
-    """
-    store = tk.backend.store
-    row = await store.get(thread.id)
-    newest = await store.read(Span(thread_id=row.id, start=row.next - 1, stop=row.next))
-    if not newest or newest[0].kind is not RecordKind.ROLLBACK or newest[0].target != BEGINNING:
-        return False
-    cleared_at = newest[0].ordinal
-    history = await load_history(store, await load_live_path(store, row.id, stop=cleared_at))
-    tip = await load_tip(store, row.id, seed=seed_chain(store.tenant.key, dialect=row.dialect), stop=cleared_at)
-    layout = _make_layout(items, history, dialect=thread.dialect)
-    checkpoint = _make_checkpoint(layout, history, cut=row.next + 1, covers=tip.depth)
-    record = NewRecord(
-        kind=RecordKind.CHECKPOINT,
-        at_ms=tk.backend.clock.now_ms(),
-        turn=tip.turn,
-        tokens=checkpoint.figures["tokens_after"],
-        body=encode_body(checkpoint),
-        target=checkpoint.cut,
-    )
-    back = _make_rollback(tk, at=cleared_at, turn=tip.turn)
-    await tk.backend.append(row.id, [back, record], expected=row.next)
-    return True
-
-
 async def _find_newest_item(tk: Threadkeep, path: LivePath) -> Record | None:
     for span in path.spans:
         for record in await tk.backend.store.read(span, kinds={RecordKind.ITEM}, newest_first=True, limit=1):
@@ -98,37 +57,3 @@ async def _find_newest_item(tk: Threadkeep, path: LivePath) -> Record | None:
 def _make_rollback(tk: Threadkeep, *, at: int, turn: int) -> NewRecord:
     body = encode_body(RollbackBody(turns=0))
     return NewRecord(kind=RecordKind.ROLLBACK, at_ms=tk.backend.clock.now_ms(), turn=turn, tokens=0, body=body, target=at)
-
-
-def _make_layout(items: Sequence[Mapping[str, Any]], history: History, *, dialect: Dialect) -> list[LayoutEntry]:
-    """Return the layout of the new window: a record if one holds the item, else the item's own bytes."""
-    known = {digest_body(entry.item.raw): entry for entry in history.entries if entry.source is not None}
-    layout: list[LayoutEntry] = []
-    for item in items:
-        raw = dialect.parse(item).raw
-        entry = known.get(digest_body(raw))
-        if entry is not None and entry.source is not None and entry.depth is not None:
-            layout.append(KeepEntry(thread=entry.source.thread_id, ordinal=entry.source.ordinal, depth=entry.depth))
-        else:
-            layout.append(LiteralEntry(item=msgspec.Raw(raw), issuer=ELSEWHERE))
-    return layout
-
-
-def _make_checkpoint(layout: list[LayoutEntry], history: History, *, cut: int, covers: int) -> Checkpoint:
-    by_place = {(entry.source.thread_id, entry.source.ordinal): entry.tokens for entry in history.entries if entry.source}
-    tokens = sum(
-        estimate_item(bytes(entry.item)) if isinstance(entry, LiteralEntry) else by_place[entry.thread, entry.ordinal]
-        for entry in layout
-        if isinstance(entry, LiteralEntry | KeepEntry)
-    )
-    return Checkpoint(
-        strategy=ELSEWHERE,
-        base=history.checkpoint_ordinal,
-        cut=cut,
-        covers=covers,
-        layout=layout,
-        state=msgspec.Raw(dump_ledger(read_ledger(history))),
-        audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
-        figures={"tokens_before": history.tokens, "tokens_after": tokens, "model_calls": 0},
-        remarks_to=cut,
-    )

@@ -9,7 +9,7 @@ finds what left it. `model_input_filter` does the same within a run of many call
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
@@ -26,7 +26,7 @@ except ImportError as error:
     raise missing_host("the OpenAI Agents SDK", error, install="'threadkeep[openai-agents]'") from error
 
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, open_thread
-from threadkeep.adapters.item_rollback import clear_thread, pop_newest_item, record_foreign_compaction
+from threadkeep.adapters.item_rollback import clear_thread, pop_newest_item
 from threadkeep.adapters.window import fit_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.engine import Phase
@@ -102,7 +102,7 @@ class ThreadkeepSession:
             InvalidItem: One of them is not an item of the Responses API; nothing was recorded.
         """
         if items:
-            await self._run(lambda tk, thread: _add_items(tk, thread, items))
+            await self._run(lambda _, thread: thread.record([decode_json(thread.dialect.parse(item).raw) for item in items]))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Roll back the newest item and return it; None if there is none. It stays in the records."""
@@ -222,14 +222,6 @@ class ThreadkeepSession:
     async def _compact(self, thread: Thread) -> None:
         with suppress(NothingToCompact):
             await thread.compact(model=None if isinstance(self._model, str) else self._model)
-
-
-async def _add_items(tk: Threadkeep, thread: Thread, items: Sequence[object]) -> None:
-    given = [decode_json(thread.dialect.parse(item).raw) for item in items]
-    # The SDK's compacting session clears this one, then adds what the provider made of the history.
-    compacted = any(item.get("type") == "compaction" for item in given)
-    if not (compacted and await record_foreign_compaction(tk, thread, given)):
-        await thread.record(given)
 
 
 def _describe_for_trigger(window: Window, args: OpenAIResponsesCompactionArgs) -> dict[str, Any]:

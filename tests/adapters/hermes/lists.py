@@ -70,3 +70,23 @@ def recorded(home: Path, session: str = SESSION) -> list[Message]:
 
 def items(messages: list[Message]) -> list[Message]:
     return [make_item(message) for message in messages]
+
+
+def find_faults(messages: list[Message]) -> list[str]:
+    """Return what strict servers would refuse in a history without its head; empty if it can be sent."""
+    faults: list[str] = []
+    if not messages or messages[0].get("role") != "user":
+        faults.append("it does not begin with a message of the user")
+    opened: set[str] = set()
+    before = ""
+    for message in messages:
+        role = str(message.get("role"))
+        if role == before == "user":
+            faults.append("two messages of the user stand in a row")
+        if role == "tool" and message.get("tool_call_id") not in opened:
+            faults.append(f"the result of call {message.get('tool_call_id')} has no call")
+        if role == "assistant":
+            calls = message.get("tool_calls")
+            opened = {each["id"] for each in make_item(message).get("tool_calls", ())} if isinstance(calls, list) else set()
+        before = role
+    return faults

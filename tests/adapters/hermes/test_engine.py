@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from tests.adapters.hermes.lists import SESSION, Message, engine_for, items, recorded, said, turn, turns
+from tests.adapters.hermes.lists import SESSION, Message, engine_for, find_faults, items, recorded, said, turn, turns
 
-from threadkeep.adapters.hermes.messages import find_faults
 from threadkeep.dialects.values import STATE_OPENING
 
 

@@ -6,9 +6,7 @@ import copy
 import json
 from pathlib import Path
 
-from tests.adapters.hermes.lists import SESSION, engine_for, items, recorded, said, turn, turns
-
-from threadkeep.adapters.hermes.messages import find_faults
+from tests.adapters.hermes.lists import SESSION, engine_for, find_faults, items, recorded, said, turn, turns
 
 
 def test_a_list_read_back_from_the_host_s_database_is_the_same_list(home: Path) -> None:

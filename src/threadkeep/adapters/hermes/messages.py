@@ -169,23 +169,3 @@ def measure_messages(messages: Sequence[Message]) -> int:
 def rough_tokens(messages: Sequence[Message]) -> int:
     """Return the host's own estimate."""
     return measure_messages(messages) // CHARACTERS_PER_TOKEN
-
-
-def find_faults(messages: Sequence[Message]) -> list[str]:
-    """Return what strict servers would refuse in a history without its head; empty if it can be sent."""
-    faults: list[str] = []
-    if not messages or messages[0].get("role") != "user":
-        faults.append("it does not begin with a message of the user")
-    opened: set[str] = set()
-    before = ""
-    for message in messages:
-        role = str(message.get("role"))
-        if role == before == "user":
-            faults.append("two messages of the user stand in a row")
-        if role == "tool" and message.get("tool_call_id") not in opened:
-            faults.append(f"the result of call {message.get('tool_call_id')} has no call")
-        if role == "assistant":
-            calls = message.get("tool_calls")
-            opened = {each["id"] for each in make_item(message).get("tool_calls", ())} if isinstance(calls, list) else set()
-        before = role
-    return faults
