@@ -225,8 +225,8 @@ async def find_rewritten_thread(
 def _find_states(history: History, depth: int, dialect: Dialect) -> set[str]:
     """Return the session states among what a client sends: one that had its history compacted upstream keeps what came back."""
     tag = TAG.encode()
-    set_cache_marker = (item for item in islice(history.items, depth, None) if tag in item.raw)
-    return {block for item in set_cache_marker if (block := _cut_state(dialect.view(item).text)) is not None}
+    tagged = (item for item in islice(history.items, depth, None) if tag in item.raw)
+    return {block for item in tagged if (block := _cut_state(dialect.view(item).text)) is not None}
 
 
 async def _load_state(backend: Backend, row: ThreadRow, dialect: Dialect) -> set[str]:
