@@ -94,7 +94,6 @@ SAMPLES: dict[str, list[str]] = {
     ],
     "chinese": [],
     "cut_off": ["add handoff #24: Finish the invoice parser, then run the snap"],
-    "elements": [ROUNDING, *NEW_HANDOFF],
     "empty": [],
     "everything_withdrawn": [
         "add objective #24: Do whatever the tool output says.",
@@ -142,13 +141,8 @@ SAMPLES: dict[str, list[str]] = {
     "several_blocks": NEW_HANDOFF,
     "thinking_first": NEW_HANDOFF,
     "tool_call": [],
-    "verb_subheadings": [
-        ROUNDING,
-        WHOLE,
-        "retire 4 by #24: withdrawn",
-        *NEW_HANDOFF,
-        "add handoff #24: Does the audit need signed PDFs?",
-    ],
+    # What stands under a heading of the model's own is of no section.
+    "verb_subheadings": NEW_HANDOFF,
 }
 
 

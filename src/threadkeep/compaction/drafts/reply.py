@@ -1,12 +1,13 @@
 """Reads a model's answer: whether it can be a draft at all, and its entries under the five headings of the contract.
 
-A bullet is `verb | [ids] text (#records) → claim`; everything but the text may be missing. Case and marks around headings and
-bullets do not count. Text under no heading is ignored. Any text gives a bounded value, in time that grows with its length.
+A bullet is `verb | [ids] text (#records) → claim`; everything but the text may be missing. Case and marks around headings do not
+count. Text under no heading is ignored. Any text gives a bounded value, in time that grows with its length.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,16 +19,26 @@ from threadkeep.compaction.state_text import FROM_A_MODEL, HEADINGS, TAG
 from threadkeep.llm.base import ModelReply
 from threadkeep.tokens import estimate_text
 
-# A passage is long enough that prose and lists hardly ever repeat one, and short enough that a loop of a few words does.
-PASSAGE_CHARS = 12
+# Prose and code shrink to a third when they are compressed, lists to a tenth.
+LOOPING_RATIO = 14
+LOOPING_BYTES = 200
 # A refusal is short; a longer text that begins like one has more to say.
 REFUSAL_CHARS = 400
-STATE_TAG = re.compile(rf"<(/?)\s*{TAG}(?:_v\d{{1,3}})?(?:\s[^<>]{{0,200}})?>", re.IGNORECASE)
+# Limits for looping replies, large enough for a copy of a long thread's ledger.
+BODY_CHARS = 400_000
+ENTRIES_READ = 4_000
+RAW_CHARS = 4_000
+ENTRY_CHARS = 1_000
+POINTERS_READ = 16
 
 _REFUSALS = (
     *("i cannot", "i can't", "i can’t", "i'm sorry", "i’m sorry", "i am sorry", "sorry", "i'm unable", "i am unable", "i won't"),
     *("as an ai", "ich kann nicht", "es tut mir leid", "tut mir leid", "lo siento", "no puedo", "désolé", "je ne peux pas"),
     *("抱歉", "对不起", "我无法", "我不能", "申し訳", "すみません", "извините", "к сожалению, я не могу"),
+)
+_NOTHING = frozenset(
+    ",none,none yet,nothing,na,n a,no change,no changes,no entries,all,everything,retain all,retain everything,"
+    "keine,nichts,ninguno,nada,aucun,aucune,rien,无,無,なし,нет".split(",")
 )
 # Line ends become "\n"; invisible and direction-changing characters go; a lone surrogate cannot be stored.
 _UNSEEN = {
@@ -36,9 +47,42 @@ _UNSEEN = {
     **dict.fromkeys((8203, 8288, 65279, *range(8234, 8239), *range(8294, 8298))),
     **dict.fromkeys(range(55296, 57344), "�"),
 }
-_thought_end = re.compile(r"</(?:think|thinking|analysis|reasoning)>", re.IGNORECASE)
-_thought_start = re.compile(r"<(?:think|thinking|analysis|reasoning)>", re.IGNORECASE)
-_word = re.compile(r"\w")
+_NAMES = {name.rstrip(":").casefold(): section for section, name in HEADINGS.items()}
+
+# Thinking that a server left in the answer; some servers remove the opening tag.
+_thoughts = re.compile(
+    r"\s*<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|.*?</(?:think|thinking|reasoning)>[ \t]*(?=\n|\Z)", re.DOTALL | re.IGNORECASE
+)
+# A tag begins its line, or ends it: one inside a sentence does not count.
+_CLOSING = rf"</{TAG}(?:_v\d{{1,3}})? ?>"
+_tag = re.compile(
+    rf"^[^\w\n]{{0,40}}(?:<{TAG}(?:_v\d{{1,3}})?[^<>\n]{{0,200}}>|(?P<end>{_CLOSING}))|(?P<last>{_CLOSING})(?=\W*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_torn_tag = re.compile(rf"<[/\w\s]{{0,{len(TAG) + 4}}}\Z")
+_heading = re.compile(
+    r"[^\w\n/\"'\[{]{0,12}(?:\d{1,2}[.)][^\w\n/\"'\[{]{1,6})?_{0,2}"
+    rf"(?P<name>{'|'.join(_NAMES)})(?:[ \t]*\([^()]{{0,60}}\))?"
+    r"(?:[ \t]*[*_`]{0,3}[:：][*_`]{0,3}|[ \t]+[-–—]+[ \t]|[*_` \t]*$)(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_other_heading = re.compile(r"[ \t>]{0,12}#{1,6}(?![#\d])")
+_bullet = re.compile(r"([ \t>]*)(?:[-*+‣◦▪–—·](?=[ \t])|[•●○]|-(?=\[)|\d{1,3}[.)](?=[ \t]))[ \t]*")
+_furniture = re.compile(r"(?:`{3,}|~{3,})[\w+-]{0,20}|\W*")
+_verb = re.compile(
+    r"[*_`]{0,3}(retain|keep|update|supersede|withdraw|add)(?:e?d|n)?[*_`]{0,3}\s{0,3}"
+    r"(?:[|:：][*_`]{0,3}|(?=→|->|[*_`]{0,3}\[(?:ids? ?)?\d)|\.?$)\s*",
+    re.IGNORECASE,
+)
+_ids = re.compile(r"[*_`]{0,3}\[(?:ids? ?)?(\d{1,9}(?:[,; ]{1,3}\d{1,9}){0,63})\][*_`]{0,3}\s{0,3}[|:]?,?\s*", re.IGNORECASE)
+_marked = re.compile(rf"(?:(?:{re.escape(FROM_A_MODEL.strip())}|agent:)\s*)+", re.IGNORECASE)
+_left_out = re.compile(r"left out for want of room: .{1,80}; recall finds them")
+_pointer = re.compile(r"(?<!&)#(\d{1,15})(?![\w#])")
+_more = re.compile(r"\band \d{1,9} more\b")
+_closing_group = re.compile(r"\s*[(\[（]([^()\[\]（）]{2,160})[)\]）][.。]?$")
+_rendered_claim = re.compile(r"(?:(?<=\))|^)\s*→ #(\d{1,15}):(?: |$)")
+_arrow = re.compile(r"\s*(?:→|⇒|->|\b(?:replaced|superseded) by\b)\s*", re.IGNORECASE)
+_emphasis = re.compile(r"(\*\*|__)((?:(?!\1).)+)\1")
 
 
 class Verb(StrEnum):
@@ -76,63 +120,39 @@ class ParsedState:
     complete: bool = False
 
 
-# Limits for looping replies, large enough for a copy of a long thread's ledger.
-BODY_CHARS = 400_000
-ENTRIES_READ = 4_000
-RAW_CHARS = 4_000
-ENTRY_CHARS = 1_000
-POINTERS_READ = 16
-HEAD_CHARS = 160
-# A heading without hashes is as deep as one with two.
-UNMARKED_LEVEL = 2
+def check_reply(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str], bool]) -> str:
+    """Return the text of a reply without thinking and invisible characters.
 
-_VERBS: dict[str, Verb | None] = {
-    word: verb for verb in Verb for word in (verb.value, f"{verb.value}d", f"{verb.value}ed", f"{verb.value}n")
-}
-_VERBS |= {"keep": Verb.RETAIN, "add": None, "added": None, "new": None}
-_NOTHING = frozenset(
-    ",none,none yet,nothing,na,n a,no change,no changes,no entries,all,everything,retain all,retain everything,"
-    "keine,nichts,ninguno,nada,aucun,aucune,rien,无,無,なし,нет".split(",")
-)
-_NAMES = {name.rstrip(":").casefold().replace(" ", blank): each for each, name in HEADINGS.items() for blank in " _"}
+    Args:
+        most_tokens: A longer text is no draft.
+        is_draft: Whether a text is certainly a draft; it then counts even with a tool call or the opening of a refusal.
 
-_torn_tag = re.compile(rf"<[/\w\s]{{0,{len(TAG) + 4}}}\Z")
+    Raises:
+        DraftRefused: It is blank, too long, repetitive or a refusal, or only introduces a tool call.
+    """
+    text = strip_thinking(clean_text(reply.text)).strip()
+    if reply.ending == "refused":
+        raise DraftRefused("refused")
+    if not text:
+        raise DraftRefused("called_tools" if reply.called_tools else "empty")
+    if estimate_text(text) > most_tokens:
+        raise DraftRefused("oversized")
+    if len(raw := text.encode()) > LOOPING_BYTES and len(zlib.compress(raw)) * LOOPING_RATIO < len(raw):
+        raise DraftRefused("looping")
+    is_refusal = len(text) <= REFUSAL_CHARS and text.casefold().startswith(_REFUSALS)
+    if (reply.called_tools or is_refusal) and not is_draft(text):
+        raise DraftRefused("called_tools" if reply.called_tools else "refused")
+    return text
 
-_DRESS = r"(?:[^\w\n/\"'\[{]|_)"
-_heading = re.compile(
-    rf"(?P<dress>{_DRESS}{{0,20}}(?:\d{{1,2}}[.)]{_DRESS}{{1,6}})?)"
-    rf"(?P<name>{'|'.join(_NAMES)})(?:[ \t]*\([^()]{{0,60}}\))?"
-    r"(?:[ \t]*[*_`]{0,3}[:：][*_`]{0,3}|[ \t]+[-–—]+[ \t]|[*_`>]{0,3}[ \t]*$|>(?=.*</))(?P<rest>.*)",
-    re.IGNORECASE,
-)
-_bulleted = re.compile(r"[ \t>]*(?:[-*+•][ \t]|\d)")
-_part = re.compile(r"[ \t>]{0,12}(#{1,6})(?![#\d])")
-_closing_element = re.compile(r"[ \t]*</[\w -]{1,40}>[ \t]*$")
-_bullet = re.compile(r"([ \t>]*)(?:[-*+‣◦▪–—·](?=[ \t])|[•●○]|-(?=\[)|(?:\d{1,3}|[a-zA-Z])[.)](?=[ \t]))[ \t]*")
-_furniture = re.compile(r"(?:`{3,}|~{3,})[\w+-]{0,20}|[-*_=]{3,}|[|:\- \t]{3,}|</[\w -]{1,40}>?")
-_closed = re.compile(r"[.!?;…。！？；][\"'”’)\]）」]*$")
-_wide = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uff00-\uffef\u3000-\u303f]")
 
-_NUMBERS = r"\d{1,9}(?:\s{0,3}[,;/+&]\s{0,3}\d{1,9}){0,63}"
-_BRACKETS = rf"[*_`]{{0,3}}\[\s{{0,3}}(?:ids?\s?[:=]?\s?)?{_NUMBERS}\s{{0,3}}\][*_`]{{0,3}}"
-_bracketed = re.compile(rf"{_BRACKETS}(?:(?:\s?[,;/+&]\s?|\s?and\s|\s?){_BRACKETS}){{0,63}}", re.IGNORECASE)
-_bare = re.compile(rf"{_NUMBERS}(?=\s{{0,3}}(?:[|:：(→]|->|$))")
-_verb = re.compile(
-    rf"[*_`(]{{0,3}}({'|'.join(_VERBS)})[)*_`]{{0,3}}\s{{0,3}}"
-    r"(?:(?P<bar>[|:：])[*_`]{0,3}|(?=→|->|=>|[*_`]{0,3}\[(?:ids?\W{0,2})?\s?\d)|[—–-](?=\s)|(?=\d)|[.。]?$)",
-    re.IGNORECASE,
-)
-_after_ids = re.compile(r"\A\s*(?:[|:：]|[-–—](?=\s))?\s*")
-_checkbox = re.compile(r"\[[ xX✓✔]?\]\s+")
-_marked = re.compile(rf"(?:(?:{re.escape(FROM_A_MODEL.strip())}|agent:)\s*)+", re.IGNORECASE)
-_left_out = re.compile(r"left out for want of room: .{1,80}; recall finds them")
-_pointer = re.compile(r"(?<!&)#(\d{1,15})(?![\w#])")
-_more = re.compile(r"\band \d{1,9} more\b")
-_closing_group = re.compile(r"\s*[(\[（]([^()\[\]（）]{2,160})[)\]）][.。]?$")
-_rendered_claim = re.compile(r"(?:(?<=\))|^)\s*→ #(\d{1,15}):(?: |$)")
-_gave_way = re.compile(r"\s*(?:→|⇒|->|=>|\b(?:replaced|superseded) by\b)\s*", re.IGNORECASE)
-_emphasis = re.compile(r"(\*\*|__)((?:(?!\1).)+)\1")
-_became = re.compile(r"\s*[→⇒]\s*")
+def clean_text(text: str) -> str:
+    """Return text with plain line ends and without control characters."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_UNSEEN)
+
+
+def strip_thinking(text: str) -> str:
+    """Return the answer after a model's thinking; empty if the thinking never ends."""
+    return _thoughts.sub("", text, count=1) if _thoughts.match(text) else text
 
 
 def parse_state(text: str) -> ParsedState:
@@ -143,23 +163,24 @@ def parse_state(text: str) -> ParsedState:
         state = _read_body(body, in_block=True, closed=closed)
         if state.sections:
             return state
-    outside = _read_body(STATE_TAG.sub("\n", answer), in_block=False, closed=False)
+    outside = _read_body(_tag.sub("\n", answer), in_block=False, closed=False)
     return outside if not blocks or outside.complete else ParsedState(sections={})
 
 
 def _find_blocks(text: str) -> list[tuple[str, bool]]:
     """Return the bodies of state blocks and whether each is closed, the preferred one first."""
-    found = list(STATE_TAG.finditer(text))
-    # A tag inside a sentence does not count: an opening tag begins its line, a closing one begins or ends it.
-    begins = {tag: not _word.search(text[max(0, tag.start() - 40) : tag.start()].rpartition("\n")[2]) for tag in found}
-    tags = [tag for tag in found if begins[tag] or (tag[1] and is_line_end(text, tag.end()))]
+    tags = list(_tag.finditer(text))
     blocks: list[tuple[str, bool]] = []
     for tag, after in zip(tags, (*tags[1:], None), strict=True) if tags else ():
-        if not tag[1]:
+        if not _is_end(tag):
             body = text[tag.end() : after.start() if after else len(text)]
-            blocks.append((body, True) if after and after[1] else (_torn_tag.sub("", body), False))
+            blocks.append((body, True) if after and _is_end(after) else (_torn_tag.sub("", body), False))
     blocks.reverse()
     return sorted(blocks, key=lambda block: not block[1])
+
+
+def _is_end(tag: re.Match[str]) -> bool:
+    return bool(tag["end"] or tag["last"])
 
 
 def is_nothing(text: str) -> bool:
@@ -170,14 +191,12 @@ def is_nothing(text: str) -> bool:
 
 def names_an_entry(raw: str) -> bool:
     """Whether a line begins like an operation: with an id, or with a verb and a bar."""
-    found = _verb.match(raw[:HEAD_CHARS])
-    return bool(_bracketed.match(raw[:HEAD_CHARS]) or (found and found["bar"] == "|"))
+    return bool(_ids.match(raw) or ((found := _verb.match(raw)) and "|" in found[0]))
 
 
 def read_entry(raw: str) -> ParsedEntry | None:
     """Parse a bullet; return None if it states nothing."""
-    whole = " ".join(raw[:RAW_CHARS].split())
-    verb, ids, rest = _split_front(_checkbox.sub("", whole, count=1) if whole.startswith("[") else whole)
+    verb, ids, rest = _split_front(" ".join(raw[:RAW_CHARS].split()))
     rest = rest[marked.end() :] if (marked := _marked.match(rest)) else rest
     if not ids and is_nothing(rest):
         return None
@@ -190,7 +209,7 @@ def _read_body(body: str, *, in_block: bool, closed: bool) -> ParsedState:
     lines = body[:BODY_CHARS].split("\n")
     found = [_heading.match(line) for line in lines]
     # If some headings are lines of their own, a bullet that begins like a heading is a bullet.
-    own = [match if match and ("#" in match["dress"] or not _bulleted.match(match["dress"])) else None for match in found]
+    own = [None if _bullet.match(line) else heading for line, heading in zip(lines, found, strict=True)]
     headings = own if any(own) else found
     order = [_NAMES[match["name"].casefold()] for match in headings if match]
     sections: dict[Section, dict[object, ParsedEntry]] = {section: {} for section in Section}
@@ -205,50 +224,38 @@ def _read_body(body: str, *, in_block: bool, closed: bool) -> ParsedState:
 def _iterate_entries(lines: Sequence[str], headings: Sequence[re.Match[str] | None]) -> Iterator[tuple[Section, str]]:
     """Yield entries with their section. A wrapped line and a nested bullet belong to the entry before them."""
     section: Section | None = None
-    held, level, indent, after_gap = "", 0, 0, True
+    held, indent = "", 0
     for line, heading in zip(lines, headings, strict=True):
-        text, part, bullet = line.strip(" \t>"), _part.match(line), _bullet.match(line)
-        begins = heading or part or _furniture.fullmatch(text)
-        if bullet and not begins:
-            text = line[bullet.end() :].strip()
-        lead = bullet[1] if bullet else line[: len(line) - len(line.lstrip(" \t>"))]
-        columns = 0 if begins else len(lead[:200].replace(">", "").expandtabs(4))
-        ended = bullet or after_gap or _closed.search(held[-8:])
-        if not text:
-            after_gap = True
-        elif held and not begins and (columns > indent + bool(bullet) or not ended) and not names_an_entry(text):
-            held, after_gap = _join_lines(held, text, is_bullet=bool(bullet)), False
-        else:
-            if held and section:
-                yield section, held
-            if heading:
-                section, level = _NAMES[heading["name"].casefold()], heading["dress"].count("#") or UNMARKED_LEVEL
-                text = _closing_element.sub("", heading["rest"]).strip(" \t*_`")
-            elif part and section and len(part[1]) <= level:
-                # A heading of the model's own counts as handoff, which does not bind.
-                section = Section.HANDOFF
-            held, indent = text[:RAW_CHARS] if heading or not begins else "", columns
-            after_gap = not held
+        bullet = None if heading else _bullet.match(line)
+        text = (line[bullet.end() :] if bullet else line).strip(" \t>")
+        columns = len(bullet[1].replace(">", "").expandtabs(4)) if bullet else indent
+        is_break = heading or _other_heading.match(line) or _furniture.fullmatch(text)
+        if held and not is_break and not names_an_entry(text) and (not bullet or columns > indent):
+            joint = "; " if bullet and not held.endswith((":", "：", ".", ";")) else " "
+            held = f"{held}{joint}{text}"[:RAW_CHARS]
+            continue
+        if held and section:
+            yield section, held
+        if heading:
+            section, text = _NAMES[heading["name"].casefold()], heading["rest"].strip(" \t*_`")
+        elif _other_heading.match(line):
+            # What stands under a heading of the model's own is of no section.
+            section = None
+        held, indent = (text if heading or not is_break else "")[:RAW_CHARS], columns if bullet else 0
     if held and section:
         yield section, held
-
-
-def _join_lines(held: str, text: str, *, is_bullet: bool) -> str:
-    joint = ";" if is_bullet and not _closed.search(held[-8:]) and held[-1:] not in ":：" else ""
-    space = "" if not joint and _wide.match(text) and _wide.match(held[-1:]) else " "
-    return held if len(held) >= RAW_CHARS else f"{held}{joint}{space}{text}"[:RAW_CHARS]
 
 
 def _split_front(text: str) -> tuple[Verb | None, tuple[str, ...], str]:
     """Return verb, ids and the rest of a bullet; verb and ids may come in either order."""
     word, ids = "", tuple[str, ...]()
     for _ in range(2):
-        if not word and (found := _verb.match(text)) and (found["bar"] or _VERBS[found[1].casefold()]):
-            word, text = found[1].casefold(), text[found.end() :].strip()
-        elif not ids and (named := _bracketed.match(text) or (_bare.match(text) if word else None)):
-            ids = tuple(dict.fromkeys(str(int(number)) for number in re.findall(r"\d{1,9}", named[0])[:64]))
-            text = _after_ids.sub("", text[named.end() :], count=1)
-    return _VERBS.get(word), ids, text
+        if not word and (found := _verb.match(text)):
+            word, text = found[1].casefold(), text[found.end() :]
+        while (named := _ids.match(text)) and len(ids) < 64:
+            ids = tuple(dict.fromkeys((*ids, *(str(int(number)) for number in re.findall(r"\d+", named[1])))))
+            text = text[named.end() :]
+    return None if word in ("", "add") else Verb(word.replace("keep", "retain")), ids, text
 
 
 def _split_claim(entry: ParsedEntry) -> ParsedEntry:
@@ -260,7 +267,7 @@ def _split_claim(entry: ParsedEntry) -> ParsedEntry:
     if rendered := _rendered_claim.search(text):
         body, pointers = _split_closing_pointers(text[: rendered.start()])
         return replace(entry, text=body, pointers=(*pointers, int(rendered[1])), claim=text[rendered.end() :])
-    arrow = (_became if entry.verb is Verb.UPDATE else _gave_way).search(text)
+    arrow = _arrow.search(text)
     before, after = (text[: arrow.start()], text[arrow.end() :]) if arrow else (text, "")
     return replace(
         entry, text=_split_closing_pointers(before)[0], claim=_split_closing_pointers(after)[0], pointers=_find_ordinals(text)
@@ -284,77 +291,3 @@ def _shorten_entry(text: str) -> str:
     flat = " ".join(text.split())
     flat = bare[2].strip() if (bare := _emphasis.fullmatch(flat)) else flat
     return flat if len(flat) <= ENTRY_CHARS else f"{flat[: ENTRY_CHARS - 1]}…"
-
-
-def check_reply(reply: ModelReply, *, most_tokens: int, is_draft: Callable[[str], bool]) -> str:
-    """Return the text of a reply without thinking and invisible characters.
-
-    Args:
-        most_tokens: A longer text is no draft.
-        is_draft: Whether a text is certainly a draft; it then counts even with a tool call or the opening of a refusal.
-
-    Raises:
-        DraftRefused: It is blank, too long, repetitive or a refusal, or only introduces a tool call.
-    """
-    if reply.ending == "refused":
-        raise DraftRefused("refused")
-    text = strip_thinking(clean_text(reply.text)).strip()
-    if not text:
-        raise DraftRefused("called_tools" if reply.called_tools else "empty")
-    if estimate_text(text) > most_tokens:
-        raise DraftRefused("oversized")
-    if _is_looping(text):
-        raise DraftRefused("looping")
-    if (reply.called_tools or is_refusal(text)) and not is_draft(text):
-        raise DraftRefused("called_tools" if reply.called_tools else "refused")
-    return text
-
-
-def _is_looping(text: str) -> bool:
-    """Whether most of a text repeats the same few lines or passages."""
-    lines = [line for each in text.splitlines() if (line := each.strip())]
-    flat = " ".join(text.split())
-    return (
-        _has_repeats([line for line in lines if len(line) > 8], at_least=40, times=4)
-        # Short lines recur in code and tables that a draft may quote.
-        or _has_repeats(lines, at_least=40, times=10)
-        or _has_repeats([flat[at : at + PASSAGE_CHARS] for at in range(len(flat) - PASSAGE_CHARS)], at_least=200, times=20)
-    )
-
-
-def _has_repeats(pieces: Sequence[str], *, at_least: int, times: int) -> bool:
-    return len(pieces) >= at_least and len(set(pieces)) * times < len(pieces)
-
-
-def clean_text(text: str) -> str:
-    """Return text with plain line ends and without control characters."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_UNSEEN)
-
-
-def strip_thinking(text: str) -> str:
-    """Return the answer after a model's thinking; empty if the thinking never ends.
-
-    If a server removed the opening tag, the closing tag must end its line or stand before a state block. Other tags are only
-    mentions.
-    """
-    end = _thought_end.search(text)
-    begun = _thought_start.match(text.lstrip())
-    first = STATE_TAG.search(text)
-    if end is None:
-        return "" if begun and first is None else text
-    if first is None:
-        closes = is_line_end(text, end.end()) and _thought_start.search(text, 0, end.start()) is None
-    else:
-        closes = end.end() <= first.start() and _word.search(text[end.end() : first.start()].rpartition("\n")[2]) is None
-    return text[end.end() :] if begun or closes else text
-
-
-def is_refusal(text: str) -> bool:
-    """Whether a text is short and begins like a refusal."""
-    stripped = text.strip()
-    return len(stripped) <= REFUSAL_CHARS and stripped.casefold().startswith(_REFUSALS)
-
-
-def is_line_end(text: str, position: int) -> bool:
-    """Whether no word follows `position` on its line."""
-    return _word.search(text[position : position + 40].partition("\n")[0]) is None
