@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.ledger import Ledger, Operation, Speaker
 from threadkeep.compaction.plan import Plan, Position
@@ -166,8 +164,9 @@ class Meter:
 
     def attempt(self, *, strategy: str, model: str | None, outcome: str, took_ms: int) -> Attempt:
         """Return the attempt with the cost so far."""
-        return msgspec.structs.replace(
-            Attempt(strategy=strategy, outcome=outcome),
+        return Attempt(
+            strategy=strategy,
+            outcome=outcome,
             model=model,
             calls=self.calls,
             input_tokens=self.input_tokens,

@@ -12,7 +12,7 @@ from threadkeep.compaction.checkpoint import keep_entry, place_tail, quote_entry
 from threadkeep.compaction.drafts.draft import Brief, Draft, DraftRefused, Summariser
 from threadkeep.compaction.drafts.instructions import choose_answer_tokens, write_handoff_instruction
 from threadkeep.compaction.drafts.reply import parse_state
-from threadkeep.compaction.drafts.requests import write_draft
+from threadkeep.compaction.drafts.requests import DraftWriter, write_draft
 from threadkeep.compaction.ledger import Ledger, Speaker
 from threadkeep.compaction.plan import Plan, Position, Quote
 from threadkeep.compaction.secrets import mask_secrets
@@ -117,19 +117,16 @@ async def draft(brief: Brief, summariser: Summariser) -> Draft:
     return Draft(strategy=NAME, summary=written.summary)
 
 
-class _SummaryDraft:
+class _SummaryDraft(DraftWriter):
     """A summary that each part of a long span extends."""
 
     transcript_has_state = True
+    needs_its_end = True
     most_tokens = MOST_SUMMARY_TOKENS
 
     def __init__(self, brief: Brief) -> None:
         self.summary = ""
         self._brief = brief
-
-    @property
-    def needs_its_end(self) -> bool:
-        return True
 
     def instruction(self) -> str:
         target = choose_answer_tokens(self._brief.plan.tokens_before, most=SUMMARY_TOKENS)

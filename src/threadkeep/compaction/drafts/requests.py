@@ -6,8 +6,9 @@ There is no third try.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from threadkeep.compaction.drafts.draft import Brief, DraftRefused, Summariser
 from threadkeep.compaction.drafts.instructions import write_transcript_question
@@ -31,39 +32,30 @@ PARTS_ASKED = 40
 OVER_BUDGET = "over_budget"
 
 
-class DraftWriter(Protocol):
-    """A draft being written, one reply after the other."""
+class DraftWriter(ABC):
+    """A draft being written, one reply after the other.
 
-    @property
-    def transcript_has_state(self) -> bool:
-        """Whether the transcript includes the state of the window; not if the instruction does."""
-        ...
+    Attributes:
+        transcript_has_state: Whether the transcript includes the state of the window; not if the instruction does.
+        most_tokens: The longest answer that counts as a draft.
+        needs_its_end: Whether an answer cut off at its length limit is refused.
+    """
 
-    @property
-    def most_tokens(self) -> int:
-        """The longest answer that counts as a draft."""
-        ...
+    transcript_has_state: ClassVar[bool]
+    most_tokens: ClassVar[int]
+    needs_its_end: ClassVar[bool]
 
-    @property
-    def needs_its_end(self) -> bool:
-        """Whether an answer cut off at its length limit is refused."""
-        ...
-
+    @abstractmethod
     def instruction(self) -> str:
         """Return the next instruction, given the answers so far."""
-        ...
 
+    @abstractmethod
     def is_draft(self, text: str) -> bool:
         """Whether a text is certainly a draft, whatever else came with it."""
-        ...
 
+    @abstractmethod
     def take(self, text: str) -> None:
-        """Add an answer to the draft.
-
-        Raises:
-            DraftRefused: The answer is unusable.
-        """
-        ...
+        """Add an answer to the draft; raises DraftRefused if it is unusable."""
 
 
 class NotAsked(DraftRefused):

@@ -10,7 +10,7 @@ from threadkeep.compaction.drafts.draft import Brief, Draft, DraftRefused, Summa
 from threadkeep.compaction.drafts.instructions import choose_answer_tokens, write_session_instruction
 from threadkeep.compaction.drafts.operations import read_operations
 from threadkeep.compaction.drafts.reply import ParsedState, parse_state
-from threadkeep.compaction.drafts.requests import write_draft
+from threadkeep.compaction.drafts.requests import DraftWriter, write_draft
 from threadkeep.compaction.ledger import Ledger, Operation, Speaker
 from threadkeep.compaction.merge import apply, normalise_text
 
@@ -42,10 +42,11 @@ def find_unknown_operations(parsed: ParsedState, ledger: Ledger) -> list[str]:
     ]
 
 
-class _LedgerDraft:
+class _LedgerDraft(DraftWriter):
     """A ledger that each reply updates."""
 
     transcript_has_state = False
+    needs_its_end = False
     most_tokens = MOST_BLOCK_TOKENS
 
     def __init__(self, brief: Brief) -> None:
@@ -56,10 +57,6 @@ class _LedgerDraft:
         plan = brief.plan
         self._spoken = brief.spoken
         self._records = [seen.source for seen in plan.observed]
-
-    @property
-    def needs_its_end(self) -> bool:
-        return False
 
     def instruction(self) -> str:
         brief = self._brief
