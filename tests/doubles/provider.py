@@ -45,6 +45,8 @@ class ScriptedProvider:
     Some clients ask for titles and the like whenever they please. `beside` answers those: a request for which it returns a
     reply is kept in `side_requests` and leaves the script alone, and so is a count of tokens.
 
+    `counts_tokens=False` leaves out the path that counts the tokens of a request.
+
     `counting` reports a quarter of each request's bytes as its tokens, whatever the script says.
 
     `sockets` also serves the Responses API over WebSocket, and keeps the last response of each connection; `socket_frames` are
@@ -62,6 +64,7 @@ class ScriptedProvider:
         counting: bool = False,
         issued: Collection[str] = (),
         sockets: bool = False,
+        counts_tokens: bool = True,
         beside: Callable[[Received], Reply | None] | None = None,
     ) -> None:
         self.requests: list[Received] = []
@@ -74,6 +77,7 @@ class ScriptedProvider:
         self._counting = counting
         self._beside = beside
         self._sockets = sockets
+        self._counts_tokens = counts_tokens
         self.socket_frames: list[JsonObject] = []
         self._used = 0
         self._surplus: list[str] = []
@@ -171,6 +175,8 @@ class ScriptedProvider:
         wire = wire_of(received)
         if received.path == COUNT_TOKENS:
             self.side_requests.append(received)
+            if not self._counts_tokens:
+                return web.Response(status=404)
             return web.json_response({"input_tokens": len(received.raw) // BYTES_PER_TOKEN})
         aside = self._beside(received) if self._beside and wire else None
         if aside is not None and wire is not None:

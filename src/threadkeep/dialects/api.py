@@ -101,15 +101,35 @@ class Continuation(Protocol):
     """Requests that name the answer they go on from, and send only what is new."""
 
     def read_previous(self, body: bytes) -> str | None:
-        """Return the id of the answer that a request goes on from; None where it names none."""
+        """Return the id of the answer, or the name of the checkpoint, that a request goes on from; None where it names none."""
         ...
 
-    def join_history(self, body: bytes, before: Sequence[Item]) -> bytes | None:
-        """Return the request with its whole history, which is `before` and then its own items; None if it cannot be read."""
+    def join_history(self, body: bytes, head: Sequence[Item], before: Sequence[Item]) -> bytes | None:
+        """Return the request with its whole history, which is `head`, `before`, and its own items; None if it cannot be read."""
+        ...
+
+    def is_abridged(self, body: bytes) -> bool:
+        """Whether a checkpoint of the gateway's may stand in for a part of a history that is sent whole."""
         ...
 
     def is_stored(self, fields: Mapping[str, bytes]) -> bool:
         """Whether the provider is asked to keep the answer, as it does unless it is told otherwise: it may be named later."""
+        ...
+
+
+class CompactionService(Protocol):
+    """What a provider does that clients ask to compact their history for them."""
+
+    def find_asked(self, request: Request, *, path: str) -> bytes | None:
+        """Return the request that has the history to be compacted; None where no compaction is asked for."""
+        ...
+
+    def has_begun(self, stream: bytes) -> bool | None:
+        """Whether the beginning of a streamed answer is one of a compaction; None while it does not tell."""
+        ...
+
+    def render_answer(self, request: Request, *, path: str, name: str, created_at: int) -> bytes:
+        """Return the answer to a request, in the form it asks for: one item that says nothing but the name of a compaction."""
         ...
 
 
@@ -177,6 +197,7 @@ class Api(ABC):
     merger: ClassVar[MessageMerger | None] = None
     continuation: ClassVar[Continuation | None] = None
     frames: ClassVar[Frames | None] = None
+    compaction_service: ClassVar[CompactionService | None] = None
 
     def read_target(self, fields: Mapping[str, bytes], *, path: str, query: str) -> Target:
         """Return which model a request asks, and for which form of answer; read leniently."""
@@ -195,6 +216,14 @@ class Api(ABC):
     def is_side_request(self, request: Request, *, path: str) -> bool:
         """Whether a request asks for something else than the next step of its history: a token count, a compaction."""
         return False
+
+    def is_count(self, path: str) -> bool:
+        """Whether a request to this path asks how many tokens its history has."""
+        return False
+
+    def render_count(self, tokens: int) -> bytes:
+        """Return the answer to such a request."""
+        return msgspec.json.encode({"input_tokens": tokens})
 
     def copy_delivery(self, request: Request, client: Request) -> Request:
         """Return a request of our own that is answered the way the client's request is: same model, same streaming."""

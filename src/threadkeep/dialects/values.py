@@ -23,6 +23,9 @@ ERASED_NAME = "erased"
 # Replaces a provider's own compaction that another account cannot read: the reader must know that there was a history.
 UNREADABLE = "(An earlier part of this conversation was compacted by another provider, and cannot be read here.)"
 
+# How the names of checkpoints begin that stand in for a client's history; see `CompactionService`.
+CHECKPOINT_PREFIX = "threadkeep:"
+
 Outcome = Literal["completed", "incomplete", "failed", "cut"]
 
 

@@ -56,6 +56,9 @@ class MessagesApi(Api):
         return next((text for block in blocks if isinstance(text := block.get("text"), str)), "")
 
     def is_side_request(self, request: Request, *, path: str) -> bool:
+        return self.is_count(path)
+
+    def is_count(self, path: str) -> bool:
         return path in self.endpoints.others
 
     def copy_delivery(self, request: Request, client: Request) -> Request:

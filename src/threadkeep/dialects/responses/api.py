@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.api import Api, Continuation, Frames, MessageMerger, ProviderCompaction
+from threadkeep.dialects.api import Api, CompactionService, Continuation, Frames, MessageMerger, ProviderCompaction
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import encode_value, read_object, read_value
 from threadkeep.dialects.responses import compaction as provider_compaction
+from threadkeep.dialects.responses import compaction_service as service
 from threadkeep.dialects.responses import continuation as resumed
 from threadkeep.dialects.responses import frames as socket_frames
 from threadkeep.dialects.responses import user_messages
@@ -35,6 +36,7 @@ class ResponsesApi(Api):
     merger: ClassVar[MessageMerger | None] = user_messages
     continuation: ClassVar[Continuation | None] = resumed
     frames: ClassVar[Frames | None] = socket_frames
+    compaction_service: ClassVar[CompactionService | None] = service
 
     def add_instructions(self, request: Request, text: str) -> Request:
         # Some providers accept `instructions` from known clients only as those wrote them.

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, read_value, split_object
 from threadkeep.dialects.request_parts import read_items
-from threadkeep.items import Item
+from threadkeep.dialects.responses.compaction import TYPES
+from threadkeep.dialects.responses.item_views import read_view
+from threadkeep.dialects.values import CHECKPOINT_PREFIX
+from threadkeep.items import Item, Role
 
 PREVIOUS: Final = "previous_response_id"
 # With one of these, the provider holds the history, or a part of it.
 HELD_ELSEWHERE: Final = (PREVIOUS, "conversation")
 NOTHING: Final = b"null"
+MARK: Final = f'"{CHECKPOINT_PREFIX}'.encode()
 
 
 def read_previous(body: bytes) -> str | None:
@@ -20,18 +25,30 @@ def read_previous(body: bytes) -> str | None:
     if fields.get("conversation", NOTHING) != NOTHING:
         return None
     named = read_value(fields.get(PREVIOUS, NOTHING))
-    return named if isinstance(named, str) and named else None
+    if isinstance(named, str) and named:
+        return named
+    seals = [name for item in _read_marked(fields) if (name := _read_checkpoint(item)) is not None]
+    return seals[-1] if seals else None
 
 
-def join_history(body: bytes, before: Sequence[Item]) -> bytes | None:
+def join_history(body: bytes, head: Sequence[Item], before: Sequence[Item]) -> bytes | None:
     fields = split_object(body) or {}
     new = read_input(fields.get("input", NOTHING))
     if new is None:
         return None
+    sealed = [index for index, item in enumerate(new) if _read_checkpoint(item) is not None]
+    if sealed:
+        # What stands before it is in the history, but for what a client puts in front of every request.
+        own = list(takewhile(lambda item: read_view(read_object(item.raw) or {}).role is Role.SYSTEM, new[: sealed[-1]]))
+        head, new = own or head, new[sealed[-1] + 1 :]
     is_kept = is_stored(fields)
-    history = [item.raw for item in before if is_kept or not _is_bare_reasoning(item)]
+    history = [item.raw for item in (*head, *before) if is_kept or not _is_bare_reasoning(item)]
     rest = {name: raw for name, raw in fields.items() if name != PREVIOUS}
     return join_object({**rest, "input": join_list([*history, *(item.raw for item in new)])})
+
+
+def is_abridged(body: bytes) -> bool:
+    return MARK in body
 
 
 def is_stored(fields: Mapping[str, bytes]) -> bool:
@@ -46,6 +63,20 @@ def read_input(history: bytes) -> list[Item] | None:
         return read_items(history)
     content = join_list([make_text_part(history, kind=b"input_text")])
     return [Item(join_object({"type": b'"message"', "role": b'"user"', "content": content}))]
+
+
+def _read_marked(fields: Mapping[str, bytes]) -> list[Item]:
+    history = fields.get("input", NOTHING)
+    return (read_input(history) or []) if MARK in history else []
+
+
+def _read_checkpoint(item: Item) -> str | None:
+    """Return the name of the checkpoint that stands in for a history, if the item is one of the gateway's own."""
+    if MARK not in item.raw:
+        return None
+    fields = read_object(item.raw) or {}
+    name = fields.get("encrypted_content") if fields.get("type") in TYPES else None
+    return name if isinstance(name, str) and name.startswith(CHECKPOINT_PREFIX) else None
 
 
 def _is_bare_reasoning(item: Item) -> bool:

@@ -25,6 +25,7 @@ from threadkeep.gateway.conversation.hints import asks_for_summary, is_side_requ
 from threadkeep.gateway.conversation.item_cache import ItemCache
 from threadkeep.gateway.conversation.lookup import ThreadLookup
 from threadkeep.gateway.conversation.parse_cache import ParseCache
+from threadkeep.gateway.conversation.polyfill import Polyfill
 from threadkeep.gateway.conversation.provider_request import ProviderRequest, RequestBuilder
 from threadkeep.gateway.conversation.recall_tool import RecallExchanges, RecallSession, can_offer_recall
 from threadkeep.gateway.conversation.request import (
@@ -90,6 +91,15 @@ class RecordedConversations:
         self.compactions = RunningCompactions(backend, dialect, self._threads)
         self._compactor = Compactor(backend, dialect, self._builder, self._lookup, self.compactions, rules)
         self._commands = CommandAnswers(backend, dialect, self._compactor, self._threads, rules)
+        self._polyfill = Polyfill(
+            backend,
+            dialect,
+            builder=self._builder,
+            lookup=self._lookup,
+            compactor=self._compactor,
+            record_history=self._record_history,
+            record_reply=self._record_reply,
+        )
         self._fast_path = FastPath(rules, self._items, self._writes, self._lookup, self._compactor)
 
     async def close(self) -> None:
@@ -125,7 +135,8 @@ class RecordedConversations:
     async def _parse(self, incoming: Incoming) -> OpenRequest | None:
         """Split a request into head and items, and read its hints; None where it holds no history."""
         request = await self._parser.split(incoming.body)
-        if request is None and (whole := await self._chain.restore(incoming.body)) is not None:
+        is_partial = request is None or self._chain.is_abridged(incoming.body)
+        if is_partial and (whole := await self._chain.restore(incoming.body)) is not None:
             incoming = replace(incoming, body=whole, is_resumable=True)
             request = await self._parser.split(whole)
         if request is None or not request.items:
@@ -143,7 +154,7 @@ class RecordedConversations:
         if beginning is None:
             return None
         if is_side_request(opened.request, path=opened.incoming.path, hints=opened.hints, dialect=self._dialect):
-            return Forward(body=opened.incoming.body, finished=_ignore_reply)
+            return None
 
         async def record() -> KnownThread:
             await self._read_items(opened)
@@ -176,10 +187,12 @@ class RecordedConversations:
         if not is_side and (found is None or found[1] < max(1, len(opened.history.items) - 2)):
             return None
         if found is None:
-            return Forward(body=opened.incoming.body, finished=_ignore_reply)
+            substitute = self._polyfill.find(opened, None)
+            return Forward(body=opened.incoming.body, finished=_ignore_reply, substitute=substitute)
         opened.memory = await self._find_memory(found[0], client=opened.hints.client)
         request = self._builder.build(found[0], opened)
-        return Forward(body=request.body, finished=_ignore_reply, headers=request.headers)
+        substitute = self._polyfill.find(opened, found[0])
+        return Forward(body=request.body, finished=_ignore_reply, headers=request.headers, substitute=substitute)
 
     async def _find_thread(self, opened: OpenRequest) -> None:
         """Find the thread of the history, and what its model is given besides: memories, the recall tool."""
@@ -204,11 +217,19 @@ class RecordedConversations:
     async def _record_answer(self, opened: OpenRequest, reply: Reply) -> None:
         """Record an answer of the gateway's own, for a client that will name it and not send it back."""
         body = self._dialect.join(opened.request, [*opened.request.items, *reply.items])
-        echoed = await self._parse(replace(opened.incoming, body=body))
-        if echoed is not None:
-            await self._read_history(echoed)
-            known = await self._record(echoed)
-            await self._make_recorder(make_finished(known), opened, tokens=0)(replace(reply, items=()))
+        echoed, known = await self._record_history(body, opened)
+        await self._record_reply(echoed, known, replace(reply, items=()))
+
+    async def _record_history(self, body: bytes, opened: OpenRequest) -> tuple[OpenRequest, KnownThread]:
+        """Record another request of a client's than the one it made, and return it opened."""
+        other = await self._parse(replace(opened.incoming, body=body, is_resumable=True))
+        if other is None:
+            raise BadInput("there is no history in this")
+        await self._read_history(other)
+        return other, await self._record(other)
+
+    async def _record_reply(self, opened: OpenRequest, known: KnownThread, reply: Reply) -> None:
+        await self._make_recorder(make_finished(known), opened, tokens=0)(reply)
 
     def _can_resume(self, opened: OpenRequest) -> bool:
         """Whether the client may go on by naming the answer to this request."""

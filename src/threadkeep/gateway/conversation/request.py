@@ -72,6 +72,18 @@ class Smaller:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substitute:
+    """What is answered where the provider lacks what it is asked for.
+
+    `render` makes the whole answer, in the form that was asked for. `has_begun` says whether the beginning of a streamed answer
+    is what was asked for; None while it does not tell.
+    """
+
+    render: Callable[[], Awaitable[bytes]]
+    has_begun: Callable[[bytes], bool | None] | None = None
+
+
 # Makes a request smaller that its provider refused for its size; None where it cannot be made smaller.
 Shrink = Callable[[], Awaitable[Smaller | None]]
 
@@ -88,6 +100,7 @@ class Forward:
     `overflowed` is awaited at most once, when the provider refuses the request because it does not fit the model's window and
     nothing was relayed yet: what it returns is sent instead; None relays the refusal. `headers` replace or join the
     client's own on the way to the provider. `recall` answers calls of the recall tool, and says what the provider is asked next.
+    `substitute` is answered if the provider lacks what it is asked for.
     """
 
     body: bytes = field(repr=False)
@@ -95,6 +108,7 @@ class Forward:
     overflowed: Shrink | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     recall: RecallSession | None = field(default=None, repr=False)
+    substitute: Substitute | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,10 +57,14 @@ class ResponseChain:
         if response_id is None or self._continuation is None:
             return None
         for found in await self._backend.store.lookup([link_response(self._backend.store.tenant.key, response_id)]):
-            before = await self._load_history(found)
-            if before is not None:
-                return self._continuation.join_history(body, before)
+            loaded = await self._load_history(found)
+            if loaded is not None:
+                return self._continuation.join_history(body, *loaded)
         return None
+
+    def is_abridged(self, body: bytes) -> bool:
+        """Whether a checkpoint may stand in for a part of a history that is sent whole."""
+        return self._continuation is not None and self._continuation.is_abridged(body)
 
     def refuse_unknown(self, incoming: Incoming) -> Refused | None:
         """Return why a request cannot go on: it names an answer that only its connection could have kept, and is not recorded."""
@@ -70,8 +74,8 @@ class ResponseChain:
         message = f"Previous response with id '{response_id}' not found."
         return Refused(status=400, code="previous_response_not_found", message=message)
 
-    async def _load_history(self, found: Found) -> list[Item] | None:
-        """Return what the model had been told and had said when it gave an answer, the answer included."""
+    async def _load_history(self, found: Found) -> tuple[list[Item], list[Item]] | None:
+        """Return what stood in front of a history when an answer was given, and the history, the answer included."""
         store = self._backend.store
         place = Span(thread_id=found.thread_id, start=found.ordinal, stop=found.ordinal + 1)
         answered = [body for record in await store.read(place) if (body := read_body(record, ReplyBody)) is not None]
@@ -88,8 +92,5 @@ class ResponseChain:
             return None
         context = await load_context_body(store, found.thread_id, stop=found.ordinal)
         head = context.head if context is not None else []
-        return [
-            *(Item(bytes(raw)) for raw in head),
-            *(Item(record.body) for record in links),
-            *(Item(bytes(raw)) for raw in answered[0].items),
-        ]
+        said = [Item(bytes(raw)) for raw in answered[0].items]
+        return [Item(bytes(raw)) for raw in head], [*(Item(record.body) for record in links), *said]

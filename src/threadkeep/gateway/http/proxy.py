@@ -28,6 +28,7 @@ from threadkeep.gateway.conversation.request import (
     ProviderAnswer,
     Refused,
     Smaller,
+    Substitute,
     merge_header_lists,
 )
 from threadkeep.gateway.http.access_log import Entry
@@ -37,7 +38,7 @@ from threadkeep.gateway.http.headers import first, join_headers, make_upstream_h
 from threadkeep.gateway.http.metrics import Metrics, Run
 from threadkeep.gateway.http.relay import Finish, is_blendable, relay_reply, relay_without_tool
 from threadkeep.gateway.http.routes import Route
-from threadkeep.gateway.http.upstream import Upstream, UpstreamAnswer, UpstreamFailure
+from threadkeep.gateway.http.upstream import IDLE_SECONDS, Upstream, UpstreamAnswer, UpstreamFailure
 from threadkeep.gateway.http.upstream_socket import Lane
 from threadkeep.llm.failures import ErrorDetails, is_overflow, parse_error
 
@@ -185,11 +186,28 @@ class ProxiedRequest:
     ) -> None:
         if isinstance(answer, UpstreamFailure):
             self._metrics.count_failure(f"relay.{answer.code}")
+        elif forward.substitute is not None and await _lacks(answer, forward.substitute):
+            await self._answer_instead(forward.substitute, answer, finish=finish)
+            return
         elif forward.recall is not None and is_blendable(answer):
             ask = partial(self._ask, headers=headers)
             await relay_without_tool(self._caller, answer, wire=self._wire, finish=finish, recall=forward.recall, ask=ask)
             return
         await relay_reply(self._caller, answer, wire=self._wire, finish=finish)
+
+    async def _answer_instead(self, substitute: Substitute, answer: UpstreamAnswer, *, finish: Finish) -> None:
+        """Answer what the provider lacks; what it answered is relayed where that cannot be done."""
+        try:
+            body = await substitute.render()
+        except ThreadkeepError as error:
+            self._metrics.count_failure(f"substitute.{error.code}")
+            log.warning("what a provider lacks could not be answered: %s", error.code)
+            await relay_reply(self._caller, answer, wire=self._wire, finish=finish)
+            return
+        await finish(Reply(outcome="failed"))
+        is_stream = body.startswith(b"event:")
+        content_type = b"text/event-stream; charset=utf-8" if is_stream else b"application/json"
+        await self._caller.answer(200, body, content_type=content_type)
 
     def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[UpstreamAnswer | UpstreamFailure]:
         return (self._lane or self._upstream).exchange("POST", self._target, headers=headers, body=body)
@@ -280,6 +298,24 @@ async def _decode(body: bytes, codings: Sequence[str], *, limit: int) -> bytes |
     return await asyncio.to_thread(decode_body, body, codings, limit=limit)
 
 
+async def _lacks(answer: UpstreamAnswer, substitute: Substitute) -> bool:
+    """Whether the beginning of an answer says that the provider does not have what it was asked for."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + OPENING_SECONDS
+    if answer.status in ABSENT_STATUSES or (substitute.has_begun is not None and answer.status in REFUSED):
+        while len(answer.seen) <= REFUSAL_BYTES and await answer.look_ahead(within_seconds=deadline - clock()):
+            pass
+        said = answer.seen.lower()
+        # Also an unknown model is not found, and a refusal of the size is no sign.
+        return b"compaction" in said if answer.status in REFUSED else b"model" not in said
+    if substitute.has_begun is None or answer.status != 200 or answer.is_json:
+        return False
+    while (begun := substitute.has_begun(answer.seen)) is None and len(answer.seen) <= OPENING_BYTES:
+        if not await answer.look_ahead(within_seconds=IDLE_SECONDS):
+            return True
+    return begun is False
+
+
 async def _is_overflow(answer: UpstreamAnswer) -> bool:
     """Whether the beginning of an answer says that the request was refused for its size."""
     clock = asyncio.get_running_loop().time
@@ -318,6 +354,8 @@ async def _ignore_reply(reply: Reply) -> None:
 
 TOO_LARGE = 413
 REFUSED = frozenset({400, TOO_LARGE, 422})
+# What a server answers that does not know a path.
+ABSENT_STATUSES = frozenset({404, 405, 501})
 # A refusal is short. A longer body is relayed unread.
 REFUSAL_BYTES = 256 * 1024
 
