@@ -1,4 +1,4 @@
-"""Two real opencode sessions through one gateway, each compacting by itself: nothing of one reaches the other's model."""
+"""Two real sessions of a client through one gateway, each compacting by itself: nothing of one reaches the other's model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from tests.clients.conftest import Installed
 from tests.clients.play import titles
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import Received, Reply, say
+from tests.drivers.codex import CodexCli
+from tests.drivers.codex_app_server import app_server
 from tests.drivers.gateway_process import gateway_process
-from tests.drivers.npm import OPENCODE
+from tests.drivers.npm import CODEX_0_169, OPENCODE
 from tests.drivers.opencode import Wire, opencode_server
+
+from threadkeep import Config, Threadkeep
 
 pytestmark = [
     pytest.mark.anyio,
@@ -26,7 +30,8 @@ SUMMARY = "## Goal\nTidy up.\n\n## Next\nGo on where we were."
 
 def beside(received: Received) -> Reply | None:
     """Answer a request for a title, or for a summary, which says the same of both sessions."""
-    asked = b"You are a context summarization agent" in received.raw
+    metadata = received.headers.get("x-codex-turn-metadata", "")
+    asked = b"You are a context summarization agent" in received.raw or '"compaction"' in metadata
     return say(SUMMARY) if asked else titles(received)
 
 
@@ -59,3 +64,32 @@ async def test_two_sessions_with_equal_summaries_keep_to_themselves(wire: Wire, 
     assert RULES["alpha"] in told["alpha"][-1]
     assert RULES["beta"] in told["beta"][-1]
     assert provider.refusals == []
+
+
+async def test_two_codex_sessions_in_one_folder_keep_to_themselves(tmp_path: Path, installed: Installed) -> None:
+    """The default model, one home and folder, the same greeting and the same summary: two threads, each with its own rule."""
+    binary = await installed(CODEX_0_169)
+    async with (
+        ScriptedProvider([say("done")] * 10, enforcing=True, beside=beside) as provider,
+        gateway_process(tmp_path / "threadkeep.db", upstream=provider.url, flags=("--auto-compact", "on")) as gateway,
+    ):
+        codex = CodexCli(binary, home=tmp_path / "home", cwd=tmp_path / "work", base_url=gateway.base_url, model=None)
+        async with app_server(codex) as server:
+            sessions = {name: await server.start(cwd=str(codex.cwd)) for name in RULES}
+            for text in ("Hello.", None, "compact", f"Go on. {LONG}", "tk compact", "What are my rules?"):
+                for name, session in sessions.items():
+                    if text == "compact":
+                        await server.compact(session)
+                    else:
+                        await server.turn(session, text or RULES[name])
+    told = {
+        name: [request.raw.decode() for request in provider.requests if request.headers["thread-id"] == session]
+        for name, session in sessions.items()
+    }
+    assert {name: len(texts) for name, texts in told.items()} == {"alpha": 4, "beta": 4}
+    assert [text for text in told["alpha"] if "BETA-222" in text] == []
+    assert [text for text in told["beta"] if "ALPHA-111" in text] == []
+    assert [name for name in RULES if any(RULES[name] not in text for text in told[name][1:])] == []
+    assert provider.refusals == []
+    async with Threadkeep(Config(store=str(tmp_path / "threadkeep.db"))) as tk:
+        assert [thread.parent for thread in await tk.threads()] == [None, None]

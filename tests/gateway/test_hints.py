@@ -16,7 +16,7 @@ KEY = b"tenant"
 def hints(headers: dict[str, str] | None = None, **fields: Any) -> Hints:
     request = Request(fields={name: json.dumps(value).encode() for name, value in fields.items()}, head=(), items=())
     target = DEFAULT.api.read_target(request.fields, path="/responses", query="")
-    return read_hints(headers or {}, request, target, upstream="https://a.test", key=KEY)
+    return read_hints(headers or {}, request, target, dialect=DEFAULT, upstream="https://a.test", key=KEY)
 
 
 @pytest.mark.parametrize(

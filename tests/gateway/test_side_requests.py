@@ -50,7 +50,7 @@ def judged(wire: WireName, body: bytes, *, path: str | None = None, headers: dic
     dialect = find_dialect(wire)
     request = dialect.split(body)
     assert request is not None
-    hints = read_hints(headers or {}, request, Target(), upstream="", key=b"k")
+    hints = read_hints(headers or {}, request, Target(), dialect=dialect, upstream="", key=b"k")
     return is_side_request(request, path=path or ENDPOINTS[wire], hints=hints, dialect=dialect)
 
 

@@ -14,14 +14,16 @@ from threadkeep.cli.formats import format_time
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.show_plot import show_plot
 from threadkeep.cli.state import print_entries, show_state
-from threadkeep.client import Thread, Threadkeep, Window
+from threadkeep.client import Thread, Threadkeep
 from threadkeep.client.json_forms import encode_window
 from threadkeep.compaction import Ledger, Section
 from threadkeep.compaction.run import FailedAttempts, find_newest_failed_attempts
 from threadkeep.store import Record, ThreadRow
 from threadkeep.threads import Attempt, EntryKind, sum_attempts
+from threadkeep.threads.pressure import measure_recorded_pressure
 from threadkeep.threads.reader import load_current_turn, load_live_path
 from threadkeep.threads.summary import find_title
+from threadkeep.tokens import Pressure
 from threadkeep.viewer.compactions import CompactionRow, number_compactions, read_compaction_row
 from threadkeep.viewer.diffs import HEADINGS, Position, list_positions
 from threadkeep.viewer.formats import format_age, format_count, format_share
@@ -75,7 +77,8 @@ async def _show_window(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None
     history = await thread.history()
     screen = open_screen()
     since = f", checkpoint #{history.checkpoint_ordinal} and what came after it" if history.checkpoint else ""
-    size = f"{len(history.entries):,} items, {history.tokens:,} of {tk.backend.limits.full:,} tokens"
+    pressure = await measure_recorded_pressure(tk.backend, thread.id)
+    size = f"{len(history.entries):,} items, {pressure.tokens:,} of {pressure.limits.full:,} tokens with system text and tools"
     screen.write((thread.id, "bold"), f"  {size}{since}")
     screen.skip_line()
     rows = [_make_window_row(position) for position in list_positions(history, thread.dialect)]
@@ -143,7 +146,7 @@ async def _show_overview(tk: Threadkeep, thread: Thread) -> None:
     store = tk.backend.store
     row = await store.get(thread.id)
     turns = await load_current_turn(store, row, stop=row.next)
-    window = await thread.window()
+    pressure = await measure_recorded_pressure(tk.backend, thread.id)
     path = await load_live_path(store, thread.id, whole=True)
     places = await number_compactions(store, thread.id)
     compactions = [await read_compaction_row(store, place) for place in reversed(places[-CHECKPOINTS_SHOWN:])]
@@ -152,10 +155,10 @@ async def _show_overview(tk: Threadkeep, thread: Thread) -> None:
     screen = open_screen()
     screen.write_cut((row.id, "bold green"), f"  {await find_title(store, row)}")
     _print_facts(screen, row, turns=turns)
-    _print_pressure(screen, window)
+    _print_pressure(screen, pressure)
     _print_compactions(screen, compactions, more=len(places) > len(compactions))
     _print_model_calls(screen, compactions, failed)
-    if window.checkpoint is not None:
+    if (await load_live_path(store, thread.id)).checkpoint is not None:
         _print_state(screen, ledger)
     screen.skip_line()
     screen.write((f"more: threadkeep show {row.id} --window | --state | --records | --tree | --plot", "dim"))
@@ -170,12 +173,12 @@ def _print_facts(screen: Screen, row: ThreadRow, *, turns: int) -> None:
     screen.skip_line()
 
 
-def _print_pressure(screen: Screen, window: Window) -> None:
-    tokens, limits = window.pressure.tokens, window.pressure.limits
-    style = "red" if window.pressure.must_compact else "yellow" if window.pressure.worth_preparing else "green"
+def _print_pressure(screen: Screen, pressure: Pressure) -> None:
+    tokens, limits = pressure.tokens, pressure.limits
+    style = "red" if pressure.must_compact else "yellow" if pressure.worth_preparing else "green"
     caption = f"{tokens:,} of {limits.full:,} tokens ({format_share(tokens, limits.full)})"
     screen.draw_bar("window  ", tokens, of=limits.full, caption=caption, style=style)
-    if window.pressure.must_compact:
+    if pressure.must_compact:
         screen.write((f"a compaction is due: the limit is {limits.hard:,} tokens", "red"))
 
 

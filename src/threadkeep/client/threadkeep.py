@@ -109,6 +109,7 @@ def build_backend(
         limits_by_model={name: _make_limits(config, window, scope=scope) for name, window in config.model_windows.items()},
         scope=scope,
         of_window=partial(_make_limits, config, scope=scope),
+        is_window_configured=config.model_context_window != Config().model_context_window,
     )
 
 

@@ -205,6 +205,10 @@ class Api(ABC):
         streams = fields.get("stream", b"false") == b"true"
         return Target(model=model if isinstance(model, str) else "", form="events" if streams else "whole")
 
+    def read_window(self, model: str, headers: Mapping[str, str]) -> int | None:
+        """Return the context window that a request speaks of, by its model's name and its headers; None if it does not."""
+        return None
+
     @abstractmethod
     def add_instructions(self, request: Request, text: str) -> Request:
         """Return a request whose model is told `text` behind the client's instructions."""

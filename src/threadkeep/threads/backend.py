@@ -41,7 +41,8 @@ class ThreadBackend:
         holder: The name of this process in leases.
         limits_by_model: Configured limits by the beginning of a model's name.
         of_window: Computes limits from the size of a context window.
-        listed: Limits from providers' model lists, added at run time.
+        is_window_configured: Whether `limits` are a person's choice: then a client's word about its window does not count.
+        listed: Context windows from providers' model lists, added at run time.
         scope: Whether the automatic limit counts the whole window or only what follows its prefix.
     """
 
@@ -54,14 +55,24 @@ class ThreadBackend:
     limits_by_model: Mapping[str, Limits] = field(default_factory=dict)
     scope: Scope = "total"
     of_window: Callable[[int], Limits] = Limits.of_window
-    listed: dict[str, Limits] = field(default_factory=dict)
+    is_window_configured: bool = False
+    listed: dict[str, int] = field(default_factory=dict)
 
-    def find_limits(self, model: str | None) -> Limits:
-        """Return a model's limits: the configured ones with the longest matching name, else its provider's, else the default."""
+    def find_limits(self, model: str | None, *, told: int | None = None) -> Limits:
+        """Return a model's limits: the configured ones with the longest matching name, else its window's, else the default.
+
+        Its window is the larger of what its provider lists and what its client said (`told`).
+        """
         named = [name for name in self.limits_by_model if model is not None and model.startswith(name)]
         if named:
             return self.limits_by_model[max(named, key=len)]
-        return self.listed.get(model, self.limits) if model is not None else self.limits
+        window = self.find_window(model, told=told)
+        return self.limits if window is None else self.of_window(window)
+
+    def find_window(self, model: str | None, *, told: int | None = None) -> int | None:
+        """Return a model's context window as its provider or client tells it; None if neither does."""
+        said = 0 if told is None or self.is_window_configured else told
+        return max(self.listed.get(model or "", 0), said) or None
 
     def has_limits_for(self, model: str) -> bool:
         """Whether a model's limits are configured or listed."""
@@ -69,7 +80,7 @@ class ThreadBackend:
 
     def add_windows(self, windows: Mapping[str, int]) -> None:
         """Add context windows from a provider's model list."""
-        self.listed.update({model: self.of_window(window) for model, window in windows.items()})
+        self.listed.update(windows)
 
     async def create(self, thread: NewThread, records: Sequence[NewRecord]) -> int:
         """Create a thread with the records that the persistence mode keeps; return its next ordinal."""

@@ -6,8 +6,16 @@ from threadkeep.llm.base import Model, ModelName
 from threadkeep.store import Record, RecordKind, Span
 from threadkeep.threads import AskedBody, History, LivePath, ReplyBody, TurnBody
 from threadkeep.threads.backend import ThreadBackend
-from threadkeep.threads.reader import find_last_usage, load_replies, read_body
-from threadkeep.tokens import Limits, Pressure, measure_pressure
+from threadkeep.threads.reader import (
+    find_last_usage,
+    load_checkpoint,
+    load_context_body,
+    load_live_path,
+    load_replies,
+    read_body,
+)
+from threadkeep.threads.summary import measure_window
+from threadkeep.tokens import Limits, Pressure, estimate_bytes, measure_pressure
 
 # How many turns back the last asked model is looked for.
 TURNS_AT_FIRST = 8
@@ -55,6 +63,38 @@ async def measure_thread_pressure(
         baseline=baseline,
         body_bytes=sum(len(item.raw) for item in history.items),
     )
+
+
+async def measure_recorded_pressure(backend: ThreadBackend, thread_id: str) -> Pressure:
+    """Return the pressure of a thread as it is recorded, with what its client sent beside it, for the model asked last.
+
+    Raises:
+        StoreCorrupt: The newest checkpoint cannot be read.
+    """
+    store = backend.store
+    row = await store.get(thread_id)
+    path = await load_live_path(store, thread_id, stop=row.next)
+    checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
+    beside = await load_context_body(store, thread_id, stop=row.next)
+    head = estimate_bytes(sum(map(len, (*beside.fields.values(), *beside.head)))) if beside is not None else 0
+    return measure_pressure(
+        limits=await find_recorded_limits(backend, thread_id),
+        estimated=await measure_window(store, row) + head,
+        calibration=await find_last_usage(store, path, checkpoint),
+    )
+
+
+async def find_recorded_limits(backend: ThreadBackend, thread_id: str) -> Limits:
+    """Return the limits of the model that a thread asked last: the configured ones, else those of the window it was told."""
+    path = await load_live_path(backend.store, thread_id, whole=True)
+    named = find_named_limits(backend, await find_last_model(backend, path))
+    if named is not None:
+        return named
+    for span in path.spans:
+        for record in await load_replies(backend.store, span, most=1, newest_first=True):
+            reply = read_body(record, ReplyBody)
+            return backend.of_window(reply.window) if reply is not None and reply.window else backend.limits
+    return backend.limits
 
 
 async def find_last_model(backend: ThreadBackend, path: LivePath) -> str | None:

@@ -15,6 +15,7 @@ from threadkeep.items import Item
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import (
     Checkpoint,
+    ContextBody,
     History,
     KeepEntry,
     LivePath,
@@ -37,6 +38,8 @@ from threadkeep.threads.tombstones import fill_erased
 from threadkeep.tokens import Calibration
 
 PAGE = 16
+# Other context records, of hosts' sections and of SessionStart hooks, stand among those of requests.
+CONTEXTS = 8
 B = TypeVar("B", bound=msgspec.Struct)
 CHAINED = frozenset({RecordKind.ITEM, RecordKind.NOTE})
 # Records that set the number of the current turn; others may be written late, with an older number.
@@ -194,6 +197,20 @@ async def find_last_usage(store: ThreadStore, path: LivePath, checkpoint: Checkp
     if checkpoint is None or "usage_counted" not in checkpoint.figures:
         return None
     return Calibration(estimated=checkpoint.figures["usage_estimated"], counted=checkpoint.figures["usage_counted"])
+
+
+async def load_context_body(store: ThreadStore, thread_id: str, *, stop: int) -> ContextBody | None:
+    """Return the newest `context` record before ordinal `stop`, here or, in a fork, where it came from."""
+    name: str | None = thread_id
+    while name is not None:
+        row = await store.get(name)
+        span = Span(thread_id=name, start=row.start, stop=stop)
+        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
+            body = read_body(record, ContextBody)
+            if body is not None:
+                return body
+        name, stop = row.parent, row.start
+    return None
 
 
 async def load_replies(store: ThreadStore, span: Span, *, most: int, newest_first: bool = False) -> list[Record]:

@@ -137,7 +137,8 @@ class StartBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A provider's reply. It is not history until the client echoes it.
 
-    For a compaction that failed, `attempts` lists its attempts, `outcome` is the error code, and all else is empty.
+    `window` is the context window of the model that answered, if its provider or client told it. For a compaction that failed,
+    `attempts` lists its attempts, `outcome` is the error code, and all else is empty.
     """
 
     items: list[msgspec.Raw]
@@ -147,6 +148,7 @@ class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_tokens: int | None = None
     cached_tokens: int | None = None
     response_id: str | None = None
+    window: int | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
     v: int = VERSION
 

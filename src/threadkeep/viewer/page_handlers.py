@@ -18,9 +18,10 @@ from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.memory.memory import Memories
 from threadkeep.threads import Pointer, parse_pointer
-from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_current_turn, load_live_path, load_metadata
-from threadkeep.threads.summary import find_title, measure_window
-from threadkeep.tokens import Pressure, measure_pressure
+from threadkeep.threads.pressure import measure_recorded_pressure
+from threadkeep.threads.reader import load_current_turn, load_live_path, load_metadata
+from threadkeep.threads.summary import find_title
+from threadkeep.tokens import Pressure
 from threadkeep.viewer.compactions import check_originals, number_compactions, open_compaction, read_compaction_row
 from threadkeep.viewer.diffs import PAGE, compare_windows, group_changes, list_positions
 from threadkeep.viewer.relations import find_tree, read_mail
@@ -148,17 +149,10 @@ async def show_overview(request: Request) -> Response:
 
 async def _measure_pressure(tk: Threadkeep, thread: Thread) -> Pressure | None:
     """Return how full a thread's window is for the model asked last; None if the newest checkpoint cannot be read."""
-    backend = tk.backend
-    path = await load_live_path(backend.store, thread.id)
     try:
-        made = await load_checkpoint(backend.store, path.checkpoint) if path.checkpoint else None
+        return await measure_recorded_pressure(tk.backend, thread.id)
     except StoreCorrupt:
         return None
-    return measure_pressure(
-        limits=backend.find_limits(await thread.last_model()),
-        estimated=await measure_window(backend.store, await backend.store.get(thread.id)),
-        calibration=await find_last_usage(backend.store, path, made),
-    )
 
 
 async def show_timeline(request: Request) -> Response:

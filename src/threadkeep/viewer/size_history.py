@@ -10,6 +10,8 @@ import msgspec
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import is_failed_attempt
+from threadkeep.threads.path import is_rewrite_mark
+from threadkeep.threads.pressure import find_recorded_limits
 from threadkeep.threads.reader import load_live_path, read_body
 from threadkeep.threads.summary import measure_checkpoint, measure_history, read_slices
 
@@ -17,7 +19,7 @@ from threadkeep.threads.summary import measure_checkpoint, measure_history, read
 MOST_POINTS = 3_000
 # Each bucket shows at most four points.
 BUCKETS = MOST_POINTS // 4
-PLOTTED = frozenset({RecordKind.ITEM, RecordKind.CHECKPOINT, RecordKind.UNDO, RecordKind.REPLY})
+PLOTTED = frozenset({RecordKind.ITEM, RecordKind.CHECKPOINT, RecordKind.UNDO, RecordKind.REPLY, RecordKind.META})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,6 +89,9 @@ class _Walk:
         self._size = size_after
         self._add_point(record)
 
+    def begin_anew(self) -> None:
+        self._size = 0
+
     def add_undo(self, record: Record) -> None:
         if record.target in self._before:
             self._size = self._before[record.target] + self._added
@@ -101,7 +106,7 @@ async def read_size_history(tk: Threadkeep, thread: Thread) -> SizeHistory:
     store = tk.backend.store
     row = await store.get(thread.id)
     walk = await _walk_path(store, thread.id, stop=row.next)
-    limits = tk.backend.find_limits(await thread.last_model())
+    limits = await find_recorded_limits(tk.backend, thread.id)
     history = SizeHistory(upto=row.next, compactions=walk.compactions)
     history.limits = {"soft": limits.soft, "hard": limits.hard, "full": limits.full}
     points = thin(walk.points, buckets=BUCKETS)
@@ -129,7 +134,10 @@ async def _walk_path(store: ThreadStore, thread_id: str, *, stop: int) -> _Walk:
     for span in reversed(path.spans):
         async for records in read_slices(store, span, kinds=PLOTTED):
             for record in records:
-                if record.kind is RecordKind.REPLY:
+                if record.kind is RecordKind.META:
+                    if is_rewrite_mark(record):
+                        walk.begin_anew()
+                elif record.kind is RecordKind.REPLY:
                     walk.add_reply(record)
                 elif record.kind is RecordKind.ITEM:
                     walk.add_item(record)

@@ -22,6 +22,10 @@ from threadkeep.items import Item, ToolCall
 # The API answers no request without a bound. Every current model can write this much, and no state needs more.
 MAX_TOKENS: Final = b"8192"
 SEPARATOR: Final = "\n\n"
+# The vendor's models read so much, and more only if a request says so.
+WINDOW_TOKENS: Final = 200_000
+LONG_WINDOW_TOKENS: Final = 1_000_000
+LONG_WINDOW_BETA: Final = "context-1m"
 
 
 class MessagesApi(Api):
@@ -54,6 +58,11 @@ class MessagesApi(Api):
     def find_instructions(self, request: Request) -> str:
         blocks = list_blocks(read_value(request.fields.get("system", b"null"))) or []
         return next((text for block in blocks if isinstance(text := block.get("text"), str)), "")
+
+    def read_window(self, model: str, headers: Mapping[str, str]) -> int | None:
+        if LONG_WINDOW_BETA in headers.get(BETA_HEADER, ""):
+            return LONG_WINDOW_TOKENS
+        return WINDOW_TOKENS if model.startswith("claude-") else None
 
     def is_side_request(self, request: Request, *, path: str) -> bool:
         return self.is_count(path)

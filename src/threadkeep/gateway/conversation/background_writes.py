@@ -106,7 +106,8 @@ class ReplyRecorder:
 
     `tokens` is our estimate of the request. It is set anew where a smaller request was sent in the end, and is 0 where the
     provider reads only a part of the request, because its count then says nothing about the whole. `link` returns the digest
-    under which a later request finds the reply. `on_recorded` is called with the reply once it is durable.
+    under which a later request finds the reply. `window` returns
+    the model's, if anybody told it by then. `on_recorded` is called with the reply once it is durable.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class ReplyRecorder:
         *,
         dialect: Dialect,
         tokens: int,
+        window: Callable[[], int | None],
         link: Callable[[Reply], bytes | None],
         on_recorded: Callable[[Reply], Awaitable[None]],
     ) -> None:
@@ -125,6 +127,7 @@ class ReplyRecorder:
         self._recorded = recorded
         self._dialect = dialect
         self.tokens = tokens
+        self._window = window
         self._link = link
         self._on_recorded = on_recorded
 
@@ -142,6 +145,7 @@ class ReplyRecorder:
             output_tokens=reply.output_tokens,
             cached_tokens=reply.cached_tokens,
             response_id=reply.response_id,
+            window=self._window(),
         )
         link = self._link(reply)
         record = NewRecord(

@@ -73,7 +73,8 @@ class CommandAnswers:
                 return await self._recall(known, command.argument)
             case "status":
                 pressure, mode = self._compactor.measure(known, opened), self._compactor.find_mode(opened.hints)
-                return render_status(known, pressure, items=len(opened.history.items), mode=mode)
+                delay = self._compactor.explain_delay(known, opened)
+                return render_status(known, pressure, items=len(opened.history.items), mode=mode, delay=delay)
             case "pin" | "unpin" | "note":
                 self._threads.forget(known.thread_id)
                 thread = Thread(self._backend, known.thread_id, dialect=self._dialect)
@@ -116,7 +117,7 @@ def _render_hook_run(run: HookRun) -> list[str]:
     return [*said, *([f"The hook {run.name} failed and held nothing up: {run.message}"] if failed else [])]
 
 
-def render_status(known: KnownThread, pressure: Pressure, *, items: int, mode: AutoCompact) -> str:
+def render_status(known: KnownThread, pressure: Pressure, *, items: int, mode: AutoCompact, delay: str | None) -> str:
     """Return the status of a conversation: its thread, how full its window is, and the newest compaction."""
     full = pressure.limits.full
     lines = [
@@ -124,6 +125,8 @@ def render_status(known: KnownThread, pressure: Pressure, *, items: int, mode: A
         f"Window: {pressure.tokens:,} of {full:,} tokens ({pressure.tokens * 100 // max(1, full)} %); "
         f"automatic compaction is {mode}, its limit {pressure.limits.hard:,}.",
     ]
+    if delay is not None:
+        lines.append(f"A compaction is due and waits: {delay}.")
     if known.active is None:
         lines.append("Not compacted so far.")
     else:

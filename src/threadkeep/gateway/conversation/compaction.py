@@ -20,7 +20,7 @@ from threadkeep.compaction.trigger import measure_room
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact, ThreadkeepError
 from threadkeep.gateway.conversation.client_model import ClientCompactor, ClientModel
-from threadkeep.gateway.conversation.hints import Hints
+from threadkeep.gateway.conversation.hints import Hints, find_request_limits
 from threadkeep.gateway.conversation.lookup import ThreadLookup
 from threadkeep.gateway.conversation.provider_request import ProviderRequest, RequestBuilder
 from threadkeep.gateway.conversation.request import OpenRequest
@@ -34,6 +34,8 @@ log = logging.getLogger("threadkeep.gateway")
 
 # The provider does not say by how much a request was too large.
 AFTER_OVERFLOW = "50%"
+# How many threads' failures are remembered.
+REASONS = 256
 
 
 class Compactor:
@@ -61,7 +63,7 @@ class Compactor:
     def measure(self, known: KnownThread | None, opened: OpenRequest) -> Pressure:
         """Return how full the window of a conversation's next step is."""
         return measure_pressure(
-            limits=self._backend.find_limits(opened.hints.model),
+            limits=find_request_limits(self._backend, opened.hints),
             estimated=self._builder.estimate_tokens(known, opened),
             calibration=known.usage if known else None,
             body_bytes=len(opened.incoming.body),
@@ -74,10 +76,18 @@ class Compactor:
 
     def is_far_from_limit(self, known: KnownThread | None, hints: Hints, *, tokens: int, body_bytes: int) -> bool:
         """Whether a request that holds at most `tokens` calls for no compaction."""
-        limits = self._backend.find_limits(hints.model)
+        limits = find_request_limits(self._backend, hints)
         usage = known.usage if known else None
         pressure = measure_pressure(limits=limits, estimated=tokens, calibration=usage, body_bytes=body_bytes)
         return find_due(pressure, self.find_mode(hints)) == "nothing"
+
+    def explain_delay(self, known: KnownThread, opened: OpenRequest) -> str | None:
+        """Return why a compaction that is due has not happened; None where none is due."""
+        if not self.measure(known, opened).must_compact:
+            return None
+        if self.find_mode(opened.hints) == "off":
+            return "automatic compaction is off for this conversation"
+        return self._compactions.explain(known.thread_id) or "it happens before the next request to the model"
 
     async def compact_on_command(self, known: KnownThread, opened: OpenRequest, *, focus: str | None) -> CompactionReport:
         """Compact because a person asks for it.
@@ -132,7 +142,7 @@ class Compactor:
         return (await self._builder.build_next(known, opened))[1]
 
     async def _compact(self, known: KnownThread, opened: OpenRequest, order: Order) -> CompactionReport:
-        order, limits = self._with_model(order, known, opened), self._backend.find_limits(opened.hints.model)
+        order, limits = self._with_model(order, known, opened), find_request_limits(self._backend, opened.hints)
         return await self._compactions.compact(known, order, seed=self._seed(opened), limits=limits)
 
     def _with_model(self, order: Order, known: KnownThread, opened: OpenRequest) -> Order:
@@ -149,7 +159,7 @@ class Compactor:
             dialect=self._dialect,
             name=hints.model or "the conversation's own model",
             issuer=hints.issuer,
-            window_tokens=self._backend.find_limits(hints.model).full,
+            window_tokens=find_request_limits(self._backend, hints).full,
             clean=self._choose_cleaner(known),
         )
         if incoming.ask_path is None or self._dialect.api.compaction is None:
@@ -203,6 +213,8 @@ class RunningCompactions:
         self._running: dict[str, _Running] = {}
         self._watching: set[asyncio.Task[None]] = set()
         self._futility = VainAttempts()
+        # Why the newest try at a thread came to nothing.
+        self._reasons: dict[str, str] = {}
 
     async def compact(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
         """Compact a thread, or wait for the compaction that is under way; its draft ends at the order's deadline.
@@ -232,6 +244,10 @@ class RunningCompactions:
         replaced before.
         """
         return self._futility.holds((known.thread_id, due), tokens=tokens)
+
+    def explain(self, thread_id: str) -> str | None:
+        """Return what holds up the compaction of a thread; None where nothing is known to."""
+        return "one is under way" if thread_id in self._running else self._reasons.get(thread_id)
 
     def mark_futile(self, known: KnownThread, *, tokens: int, due: Due = "now") -> None:
         """Remember that nothing can be gained from a window of this size."""
@@ -266,9 +282,12 @@ class RunningCompactions:
     def _finish(self, thread_id: str, task: asyncio.Task[CompactionReport]) -> None:
         self._running.pop(thread_id, None)
         self._threads.forget(thread_id)
+        self._reasons.pop(thread_id, None)
         # Where nobody waits, asyncio must not report the error as never retrieved.
-        if not task.cancelled():
-            task.exception()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._reasons[thread_id] = str(error)
+            while len(self._reasons) > REASONS:
+                del self._reasons[next(iter(self._reasons))]
 
     async def _compact(self, known: KnownThread, order: Order, *, seed: bytes, limits: Limits) -> CompactionReport:
         backend = replace(self._backend, limits=limits)

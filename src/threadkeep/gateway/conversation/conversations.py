@@ -142,7 +142,7 @@ class RecordedConversations:
         if request is None or not request.items:
             return None
         target = self._dialect.api.read_target(request.fields, path=incoming.path, query=incoming.query)
-        hints = read_hints(incoming.headers, request, target, upstream=self._upstream, key=self._key)
+        hints = read_hints(incoming.headers, request, target, dialect=self._dialect, upstream=self._upstream, key=self._key)
         is_compacted = self._compactor.find_mode(hints) != "off"
         if is_compacted:
             self._windows.request_window(hints.model, incoming.list_models)
@@ -314,6 +314,7 @@ class RecordedConversations:
             recorded,
             dialect=self._dialect,
             tokens=tokens,
+            window=lambda: self._backend.find_window(opened.hints.model, told=opened.hints.window),
             link=link,
             on_recorded=self._count_citations,
         )

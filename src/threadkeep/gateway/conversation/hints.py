@@ -9,9 +9,11 @@ from typing import Final
 
 import msgspec
 
+from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import AnswerForm, Dialect, Request, Target
 from threadkeep.dialects.raw_json import read_object, read_value
 from threadkeep.gateway.conversation.rules import CLAUDE_CODE
+from threadkeep.tokens import Limits
 
 DIGEST_BYTES: Final = 8
 
@@ -46,6 +48,7 @@ class Hints:
         model: The model that is asked.
         answer_form: How the answer comes.
         is_own_business: Whether the client marks it as a side request.
+        window: The context window that the client speaks of; None where it does not.
     """
 
     client: str = ""
@@ -55,9 +58,12 @@ class Hints:
     model: str = ""
     answer_form: AnswerForm = "whole"
     is_own_business: bool = False
+    window: int | None = None
 
 
-def read_hints(headers: Mapping[str, str], request: Request, target: Target, *, upstream: str, key: bytes) -> Hints:
+def read_hints(
+    headers: Mapping[str, str], request: Request, target: Target, *, dialect: Dialect, upstream: str, key: bytes
+) -> Hints:
     """Return the hints in a request; with the tenant's `key`, no two tenants share a digest."""
     codex = read_turn_metadata(headers)
     agent = headers.get(AGENT_HEADER) or codex.agent or (headers.get("x-session-id", "") if headers.get(PARENT_HEADER) else "")
@@ -70,7 +76,13 @@ def read_hints(headers: Mapping[str, str], request: Request, target: Target, *, 
         model=target.model,
         answer_form=target.form,
         is_own_business=codex.is_side_request,
+        window=dialect.api.read_window(target.model, headers),
     )
+
+
+def find_request_limits(backend: Backend, hints: Hints) -> Limits:
+    """Return the limits of a request's window."""
+    return backend.find_limits(hints.model, told=hints.window)
 
 
 def digest_issuer(headers: Mapping[str, str], *, upstream: str, key: bytes) -> str:

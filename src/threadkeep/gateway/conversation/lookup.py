@@ -13,7 +13,7 @@ from threadkeep.compaction.continuation import carry_over
 from threadkeep.compaction.run import make_checkpoint_record
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
-from threadkeep.gateway.conversation.hints import Hints
+from threadkeep.gateway.conversation.hints import Hints, find_request_limits
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.sessions import Sessions, find_rewritten_thread, is_certain
@@ -290,7 +290,7 @@ class ThreadLookup:
                 at=row.next,
                 dialect=self._dialect,
                 said=self._list_said(history),
-                room_tokens=self._backend.find_limits(opened.hints.model).hard - sum(info.tokens for info in history.infos),
+                room_tokens=find_request_limits(self._backend, opened.hints).hard - sum(info.tokens for info in history.infos),
             )
             if checkpoint is not None:
                 now = self._backend.clock.now_ms()

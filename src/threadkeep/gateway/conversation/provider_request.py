@@ -158,7 +158,7 @@ class RequestBuilder:
 
     def _estimate_beside(self, request: Request) -> int:
         """Return our estimate of what goes out beside the history."""
-        fields = sum(len(raw) for name, raw in request.fields.items() if name != self._dialect.history_field)
+        fields = sum(len(request.fields.get(name, b"")) for name in self._dialect.api.head_fields)
         return estimate_bytes(fields + sum(len(item.raw) for item in request.head))
 
     def _handle_thinking(

@@ -14,12 +14,11 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.dialects.raw_json import split_object
 from threadkeep.gateway.conversation.request import Incoming, Refused
-from threadkeep.gateway.conversation.thread_cache import load_context_body
 from threadkeep.items import CHAIN_BYTES, Item
 from threadkeep.store import Found, Record, RecordKind, Span
 from threadkeep.threads import ReplyBody
 from threadkeep.threads.path import is_rewrite_mark
-from threadkeep.threads.reader import CHAINED, load_live_path, read_body
+from threadkeep.threads.reader import CHAINED, load_context_body, load_live_path, read_body
 
 # What ends an answer that can be gone on from.
 WHOLE: Final = frozenset({"completed", "incomplete"})

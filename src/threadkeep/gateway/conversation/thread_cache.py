@@ -14,14 +14,12 @@ import msgspec
 from threadkeep.compaction.backend import Backend
 from threadkeep.gateway.conversation.window import Erased, Layout, load_erased, read_layout
 from threadkeep.items import digest_body
-from threadkeep.store import Record, RecordKind, Span, ThreadStore
+from threadkeep.store import Record, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, Tip, encode_body
-from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_live_path, load_tip, read_body
+from threadkeep.threads.reader import find_last_usage, load_checkpoint, load_context_body, load_live_path, load_tip
 from threadkeep.tokens import Calibration
 
 THREADS = 1_024
-# The context records of hosts' sections and of SessionStart hooks stand among ours.
-CONTEXTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,20 +159,6 @@ async def load_context(store: ThreadStore, thread_id: str, *, stop: int) -> Thre
     """Return what the newest `context` record before ordinal `stop` says."""
     body = await load_context_body(store, thread_id, stop=stop)
     return None if body is None else _read_context(body)
-
-
-async def load_context_body(store: ThreadStore, thread_id: str, *, stop: int) -> ContextBody | None:
-    """Return the newest `context` record before ordinal `stop`, here or, in a fork, where it came from."""
-    name: str | None = thread_id
-    while name is not None:
-        row = await store.get(name)
-        span = Span(thread_id=name, start=row.start, stop=stop)
-        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
-            body = read_body(record, ContextBody)
-            if body is not None:
-                return body
-        name, stop = row.parent, row.start
-    return None
 
 
 def _read_context(body: ContextBody) -> ThreadContext:
