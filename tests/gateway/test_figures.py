@@ -45,18 +45,22 @@ async def test_the_chat_and_the_records_say_the_same_figure(tk: Threadkeep, wire
     assert (recorded.tokens, recorded.limits.full) == told
 
 
-async def test_a_claude_model_has_the_window_its_client_asks_for(tk: Threadkeep) -> None:
-    """200,000 tokens, or a million where the request says so; also where only the records are at hand, and tools count."""
-    client = talk(tk, "messages")
-    client.fields["tools"] = TOOLS
-    await client.ask("Begin.")
-    tokens, full = await read_status(client)
-    assert (tokens > 1_500, full) == (True, 190_000)
-    client.headers["anthropic-beta"] = "interleaved-thinking-2025-05-14,context-1m-2025-08-07"
-    await client.ask("Go on.")
-    assert (await read_status(client))[1] == 950_000
-    [thread] = await threads(tk)
-    assert (await measure_recorded_pressure(tk.backend, thread.id)).limits.full == 950_000
+@pytest.mark.parametrize("configured", [None, 50_000])
+async def test_a_claude_model_has_the_window_its_client_asks_for(configured: int | None) -> None:
+    """200,000 tokens, or a million where the request says so, unless a person chose; tools count."""
+    config = Config(store="memory:") if configured is None else Config(store="memory:", model_context_window=configured)
+    full, long = (190_000, 950_000) if configured is None else (47_500, 47_500)
+    async with Threadkeep(config) as tk:
+        client = talk(tk, "messages")
+        client.fields["tools"] = TOOLS
+        await client.ask("Begin.")
+        told = await read_status(client)
+        assert (told[0] > 1_500, told[1]) == (True, full)
+        client.headers["anthropic-beta"] = "interleaved-thinking-2025-05-14,context-1m-2025-08-07"
+        await client.ask("Go on.")
+        assert (await read_status(client))[1] == long
+        [thread] = await threads(tk)
+        assert (await measure_recorded_pressure(tk.backend, thread.id)).limits.full == long
 
 
 async def test_a_window_that_a_provider_lists_counts_for_every_face(tk: Threadkeep) -> None:
