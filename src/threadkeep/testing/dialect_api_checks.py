@@ -272,7 +272,7 @@ def check_window_rules(samples: DialectSamples) -> None:
         found = [api.continuation.read_previous(each) for each in (body, named)]
         expect(found, [None, "r_1"], "a request goes on from the answer that it names")
         expect_that(api.continuation.is_stored(request.fields) is True, "an answer can be gone on from")
-        whole = api.continuation.join_history(body, items[:2])
+        whole = api.continuation.join_history(body, (), items[:2])
         again = None if whole is None else dialect.split(whole)
         expect(again and list(again.items), items, "a history is what came before, and what is new")
     for name in dialect.held_elsewhere:
