@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -33,42 +33,7 @@ from threadkeep.threads import (
 from threadkeep.threads.branches import prepare_fork
 from threadkeep.threads.reader import load_history, load_live_path, load_tip
 from threadkeep.threads.window import close_open_calls
-from threadkeep.threads.writer import ThreadStart, append_beside, append_items, compute_chain, make_arrival
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownWindow:
-    """A window as it is shown: its items, and which entry each is; None where it only says that a call was aborted."""
-
-    history: History
-    items: tuple[Item, ...]
-    entries: tuple[WindowEntry | None, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
-    """How much of the beginning is the same: the first `known` items of a window are the first `shown` of what a host shows."""
-
-    known: int
-    shown: int
-
-
-def render_window(history: History, *, dialect: Dialect) -> ShownWindow:
-    """Return a window as a host gets it, before neighbours are joined."""
-    items = tuple(close_open_calls(history.items, dialect=dialect, under_way=True))
-    by_item: Mapping[int, WindowEntry] = {id(entry.item): entry for entry in history.entries}
-    return ShownWindow(history=history, items=items, entries=tuple(by_item.get(id(item)) for item in items))
-
-
-def find_overlap(window: Sequence[Item], shown: Sequence[Item], *, dialect: Dialect) -> Overlap:
-    """Return how much of its beginning what a host shows has in common with a window, however either spells it."""
-    known = at = 0
-    while known < len(window) and at < len(shown):
-        step = _count_joined(window, known, dialect.canonical(shown[at]), dialect=dialect)
-        if step == 0:
-            break
-        known, at = known + step, at + 1
-    return Overlap(known=known, shown=at)
+from threadkeep.threads.writer import Accept, ThreadStart, append_beside, append_items, compute_chain, find_deepest, make_arrival
 
 
 def _count_joined(window: Sequence[Item], start: int, canonical: bytes, *, dialect: Dialect) -> int:
@@ -82,13 +47,6 @@ def _count_joined(window: Sequence[Item], start: int, canonical: bytes, *, diale
         if dialect.canonical(joined[0]) == canonical:
             return stop - start
     return 0
-
-
-def make_layout(shown: ShownWindow, known: int) -> list[LayoutEntry]:
-    """Return what a checkpoint needs to lay out the first `known` positions of a window again."""
-    placed = shown.history.checkpoint.layout if shown.history.checkpoint else []
-    index = {id(entry): at for at, entry in enumerate(shown.history.entries)}
-    return [_make_entry(entry, placed, at=index[id(entry)]) for entry in shown.entries[:known] if entry is not None]
 
 
 def _make_entry(entry: WindowEntry, placed: Sequence[LayoutEntry], *, at: int) -> LayoutEntry:
@@ -107,12 +65,9 @@ BEHIND = 4
 # How many of a thread's newest items tell whether a rewritten history is one of its own at all.
 RECENT = 256
 PAGE = 16
-FIRST_QUESTION = 8
-GALLOP = 8
 NEXT_STEP = frozenset({RecordKind.TURN, RecordKind.ITEM, RecordKind.NOTE})
 
 Diverging = Literal["rollback", "fork"]
-Accept = Callable[[Found], Awaitable[bool]]
 
 
 async def follow(
@@ -159,14 +114,31 @@ async def follow(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """One way the history may look to the host, and how far the host agrees."""
+    """One way the history may look to the host, before neighbours are joined, and how far the host agrees.
 
-    shown: ShownWindow
-    overlap: Overlap
+    Attributes:
+        entries: The entry of each position; None where it only says that a call was aborted.
+        known: How many positions the host agrees with.
+        shown: How many of the host's own items these are.
+    """
+
+    history: History
+    entries: tuple[WindowEntry | None, ...]
+    known: int
+    shown: int
 
     @property
     def is_whole(self) -> bool:
-        return all(entry is None for entry in self.shown.entries[self.overlap.known :])
+        return not self.find_entries(self.known)
+
+    def find_entries(self, start: int = 0, stop: int | None = None) -> list[WindowEntry]:
+        return [entry for entry in self.entries[start:stop] if entry is not None]
+
+    def make_layout(self) -> list[LayoutEntry]:
+        """Return what a checkpoint needs to lay out the known positions again."""
+        placed = self.history.checkpoint.layout if self.history.checkpoint else []
+        index = {id(entry): at for at, entry in enumerate(self.history.entries)}
+        return [_make_entry(entry, placed, at=index[id(entry)]) for entry in self.find_entries(stop=self.known)]
 
 
 class _Follower:
@@ -189,14 +161,14 @@ class _Follower:
         views: list[_View] = []
         async for view in self._list_views(thread_id):
             if view.is_whole:
-                return await self._append(thread_id, tip, skip=view.overlap.shown)
+                return await self._append(thread_id, tip, skip=view.shown)
             views.append(view)
         if diverging == "fork":
             return await self._continue_in_fork(thread_id)
-        best = max(views, key=lambda view: view.overlap.shown)
+        best = max(views, key=lambda view: view.shown)
         path = await load_live_path(self._store, thread_id, whole=True)
-        found = await self._find_deepest(_make_path_filter(path))
-        if found and found[0].depth >= best.overlap.shown:
+        found = await find_deepest(self._store, self._chain, accept=_make_path_filter(path))
+        if found and found[0].depth >= best.shown:
             return await self._roll_back(thread_id, path, after=found[0].ordinal, skip=found[0].depth)
         return await self._leave_window(thread_id, path, best)
 
@@ -219,8 +191,15 @@ class _Follower:
             checkpoint = older.checkpoint
 
     def _view(self, history: History) -> _View:
-        shown = render_window(history, dialect=self._dialect)
-        return _View(shown=shown, overlap=find_overlap(shown.items, self._shown, dialect=self._dialect))
+        items = close_open_calls(history.items, dialect=self._dialect, under_way=True)
+        by_item = {id(entry.item): entry for entry in history.entries}
+        known = shown = 0
+        while known < len(items) and shown < len(self._shown):
+            step = _count_joined(items, known, self._dialect.canonical(self._shown[shown]), dialect=self._dialect)
+            if step == 0:
+                break
+            known, shown = known + step, shown + 1
+        return _View(history=history, entries=tuple(by_item.get(id(item)) for item in items), known=known, shown=shown)
 
     async def _load_entries_from(self, path: LivePath, start: int) -> list[WindowEntry]:
         """Return what the path holds from an ordinal on."""
@@ -231,7 +210,7 @@ class _Follower:
     async def _continue_in_fork(self, thread_id: str) -> str:
         """Go on in the fork of this thread that holds most of the history, or in a new one."""
         family: dict[str, bool] = {thread_id: True}
-        found = await self._find_deepest(lambda match: self._is_descendant(match.thread_id, family))
+        found = await find_deepest(self._store, self._chain, accept=lambda match: self._is_descendant(match.thread_id, family))
         for match in found:
             tip = await load_tip(self._store, match.thread_id, seed=self._seed)
             if self._is_continued(tip):
@@ -261,13 +240,13 @@ class _Follower:
 
     async def _leave_window(self, thread_id: str, path: LivePath, view: _View) -> str:
         """Go on from inside a compacted window."""
-        history, known = view.shown.history, view.overlap.known
+        history, known = view.history, view.known
         checkpoint = history.checkpoint_ordinal or 0
-        left = next((entry for entry in view.shown.entries[known:] if entry is not None), None)
-        kept = [_get_ordinal(entry) for entry in view.shown.entries[:known] if entry is not None and entry.after_cut]
+        left = next(iter(view.find_entries(known)), None)
+        kept = [_get_ordinal(entry) for entry in view.find_entries(stop=known) if entry.after_cut]
         if known and left is not None and _get_ordinal(left) > checkpoint and left.after_cut:
             after = max((ordinal for ordinal in kept if ordinal < _get_ordinal(left)), default=0)
-            return await self._roll_back(thread_id, path, after=max(after, checkpoint), skip=view.overlap.shown)
+            return await self._roll_back(thread_id, path, after=max(after, checkpoint), skip=view.shown)
         if not known and not (history.checkpoint and await self._is_its_own(path)):
             return await self._roll_back(thread_id, path, after=0, skip=0)
         return await self._write_checkpoint(thread_id, view)
@@ -275,14 +254,14 @@ class _Follower:
     async def _write_checkpoint(self, thread_id: str, view: _View) -> str:
         """Make what the host still shows of a window the window, and record what it shows beside it."""
         tip = await load_tip(self._store, thread_id, seed=self._seed)
-        history, known = view.shown.history, view.overlap.known
-        tokens = sum(entry.tokens for entry in view.shown.entries[:known] if entry is not None)
+        history = view.history
+        tokens = sum(entry.tokens for entry in view.find_entries(stop=view.known))
         checkpoint = Checkpoint(
             strategy=STRATEGY,
             base=history.checkpoint_ordinal,
             cut=tip.next,
             covers=tip.depth,
-            layout=make_layout(view.shown, known),
+            layout=view.make_layout(),
             state=msgspec.Raw(dump_ledger(read_ledger(history))),
             audit=msgspec.Raw(msgspec.json.encode(AuditReport(required=0, kept=0))),
             figures={"tokens_before": history.tokens, "tokens_after": tokens, "model_calls": 0},
@@ -290,7 +269,7 @@ class _Follower:
             remarks_to=tip.next,
         )
         record = self._record(RecordKind.CHECKPOINT, encode_body(checkpoint), turn=tip.turn, target=tip.next)
-        return await self._append(thread_id, tip, skip=view.overlap.shown, before=[replace(record, tokens=tokens)])
+        return await self._append(thread_id, tip, skip=view.shown, before=[replace(record, tokens=tokens)])
 
     async def _is_its_own(self, path: LivePath) -> bool:
         """Whether what is shown shares anything with what the thread said lately."""
@@ -301,19 +280,6 @@ class _Follower:
             if len(own) >= RECENT:
                 break
         return any(self._dialect.canonical(item) in own for item in self._shown)
-
-    async def _find_deepest(self, accept: Accept) -> list[Found]:
-        """Return the accepted records that hold the longest known part of the history, newest record first."""
-        stop, reach = len(self._chain), FIRST_QUESTION
-        while stop > 0:
-            start = max(0, stop - reach)
-            asked = {digest: index for index, digest in enumerate(self._chain[start:stop])}
-            found = [match for match in await self._store.lookup(list(asked)) if await accept(match)]
-            if found:
-                deepest = max(asked[match.chain] for match in found)
-                return [match for match in found if asked[match.chain] == deepest]
-            stop, reach = start, reach * GALLOP
-        return []
 
     async def _find_next_step(self, path: LivePath, *, after: int) -> int:
         """Return where the step after a record begins: a checkpoint made of what stands before it still counts there."""

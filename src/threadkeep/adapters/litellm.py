@@ -118,7 +118,7 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
         """
         head, items = _split_head([_to_json(message) for message in messages])
         request = _Request(thread_id=make_thread_id(conversation), items=items, head=Head(_join_text(head)), model=model)
-        return [*head, *self._handle.run(request.prepare).window]
+        return [*head, *self._handle.run(request.prepare)[0]]
 
     async def recall(self, query: str, *, conversation: str) -> str:
         """Return originals of a conversation that match `query`, for a tool of the program."""
@@ -140,31 +140,20 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
                 head=Head(_join_text(head), call.get("tools") or ()),
                 model=str(call["model"]) if call.get("model") else None,
             )
-            answer = await self._handle.run_async(request.prepare)
+            window, mark = await self._handle.run_async(request.prepare)
         except ThreadkeepError as error:
             # Only the code: the text may quote what the client sent.
             log.warning("a request was sent unchanged: %s", error.code)
             return call
-        window = answer.window
         if window.trouble is not None:
             log.warning("a compaction that was due failed: %s", window.trouble)
-        marked = {**_find_metadata(call), MARK: {"thread": answer.thread_id, "tokens": answer.estimated_tokens}}
         sent = messages if window.checkpoint is None else [*head, *window]
-        return {**call, "messages": sent, "metadata": marked}
+        return {**call, "messages": sent, "metadata": {**_find_metadata(call), MARK: mark}}
 
     def _make_thread_id(self, call: Mapping[str, Any], *, owner: str) -> str:
         """Return the thread id of a call, made of its key and its conversation's name."""
         name = self._conversation(call) or UNNAMED
         return make_thread_id(f"{owner}:{name}" if owner else name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
-    """A request made ready to send: its thread, its window, and the estimate of its tokens."""
-
-    thread_id: str
-    window: Window
-    estimated_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,14 +165,14 @@ class _Request:
     head: Head
     model: str | None
 
-    async def prepare(self, tk: Threadkeep) -> _Prepared:
-        """Record what is new, compact if necessary, and return the window."""
+    async def prepare(self, tk: Threadkeep) -> tuple[Window, Json]:
+        """Record what is new, compact if necessary, and return the window and its mark for later hooks."""
         followed = await follow(tk, self.thread_id, DIALECT, self.items, model=self.model, diverging="fork")
         thread = Thread(_extend_limits(tk, self.model), followed.id, dialect=followed.dialect)
         phase: Phase = "pre_turn" if self.items and self.items[-1].get("role") == "user" else "mid_turn"
         window = await fit_window(thread, model=self.model, head=self.head, phase=phase, to_send=True)
         beside = estimate_text(self.head.system or "") + estimate_bytes(len(msgspec.json.encode(list(self.head.tools))))
-        return _Prepared(thread_id=thread.id, window=window, estimated_tokens=window.tokens + beside)
+        return window, {"thread": thread.id, "tokens": window.tokens + beside}
 
 
 def _extend_limits(tk: Threadkeep, model: str | None) -> Backend:

@@ -274,7 +274,7 @@ def _read_status(args: Namespace, client: Client, around: Surroundings) -> _Stat
                 set_up.append(way)
         except BadInput as error:
             problem = str(error)
-    installed, has_settings = shutil.which(client.command) is not None, client.folder(around).exists()
+    installed, has_settings = shutil.which(client.command) is not None, around.find_folder(client.name).exists()
     flag = " --undo" if set_up else " [--hooks]" if len(client.ways) > 1 else ""
     return _Status(
         client=client.name,

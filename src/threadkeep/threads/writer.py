@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,6 +20,8 @@ from threadkeep.tokens import estimate_item
 # The newest few digests answer nearly every lookup; each further one reaches eight times as far back.
 FIRST_QUESTION = 8
 GALLOP = 8
+
+Accept = Callable[[Found], Awaitable[bool]]
 # Records for more than this are made in a thread: an item takes about 20 µs, a megabyte 2 ms.
 MANY_ITEMS = 256
 MANY_BYTES = 1024 * 1024
@@ -129,13 +131,13 @@ def compute_chain(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item
     return chain
 
 
-async def find_deepest(store: ThreadStore, chain: Sequence[bytes]) -> list[Found]:
-    """Return the records with the longest prefix of `chain` that any thread has, newest first; empty if none has."""
+async def find_deepest(store: ThreadStore, chain: Sequence[bytes], *, accept: Accept | None = None) -> list[Found]:
+    """Return the accepted records with the longest prefix of `chain` that any thread has, newest first; empty if none has."""
     stop, reach = len(chain), FIRST_QUESTION
     while stop > 0:
         start = max(0, stop - reach)
         asked = chain[start:stop]
-        found = await store.lookup(asked)
+        found = [match for match in await store.lookup(asked) if accept is None or await accept(match)]
         if found:
             known: Mapping[bytes, int] = {digest: index for index, digest in enumerate(asked)}
             deepest = max(known[match.chain] for match in found)

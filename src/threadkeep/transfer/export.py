@@ -90,9 +90,6 @@ PAGE = 256
 FIRST_NOTES = 8
 CODEX_DIALECT = RESPONSES.name
 
-# How many `context` records are searched for instructions; baselines come among them.
-CONTEXTS = 64
-
 
 class ExportFormat(StrEnum):
     """Files that a thread of more than one dialect, or another program, can use."""
@@ -135,7 +132,7 @@ async def load_codex_session(backend: Backend, thread: Thread) -> RolloutSession
     store = backend.store
     path = await load_live_path(store, thread.id, whole=True)
     history = await load_history(store, await load_live_path(store, thread.id))
-    newest = await _find_newest(store, path, RecordKind.ITEM)
+    newest = await anext(_read_newest(store, path, RecordKind.ITEM, bodies=False), None)
     first = await store.read(path.spans[-1], limit=1, bodies=False)
     at_ms = newest.at_ms if newest else first[0].at_ms
     seed = b"\0".join((newest.chain or b"" if newest else b"", *(item.raw for item in history.items)))
@@ -218,20 +215,24 @@ async def _read_records(store: ThreadStore, path: LivePath) -> AsyncIterator[Rec
 
 
 async def _load_placeholders(store: ThreadStore, path: LivePath) -> dict[tuple[str, int], Record]:
-    if not await _has_erased(store, path):
+    """Return what stands in for erased halves of calls, by place; bodies are read only if something was erased."""
+    items = _read_newest(store, path, RecordKind.ITEM, bodies=False)
+    if not [record async for record in items if record.erased]:
         return {}
-    records = [record for span in reversed(path.spans) for record in await store.read(span, kinds={RecordKind.ITEM})]
+    records = [record async for record in _read_newest(store, path, RecordKind.ITEM)]
     dialect = find_dialect((await store.get(path.spans[0].thread_id)).dialect)
-    return {(record.thread_id, record.ordinal): record for record in fill_erased(records, dialect=dialect, begins=True)}
+    filled = fill_erased(records[::-1], dialect=dialect, begins=True)
+    return {(record.thread_id, record.ordinal): record for record in filled}
 
 
-async def _has_erased(store: ThreadStore, path: LivePath) -> bool:
+async def _read_newest(store: ThreadStore, path: LivePath, kind: RecordKind, *, bodies: bool = True) -> AsyncIterator[Record]:
+    """Yield the records of one kind, newest first."""
     for span in path.spans:
-        for start in range(span.start, span.stop, PAGE):
-            part = Span(thread_id=span.thread_id, start=start, stop=min(start + PAGE, span.stop))
-            if any(record.erased for record in await store.read(part, kinds={RecordKind.ITEM}, bodies=False)):
-                return True
-    return False
+        stop = span.stop
+        while page := await store.read(replace(span, stop=stop), kinds={kind}, newest_first=True, limit=PAGE, bodies=bodies):
+            for record in page:
+                yield record
+            stop = page[-1].ordinal
 
 
 async def _export_items(backend: Backend, thread: Thread) -> AsyncIterator[bytes]:
@@ -270,13 +271,6 @@ async def _export_document(backend: Backend, thread: Thread) -> AsyncIterator[by
             yield text.rstrip("\n").encode("utf-8", "replace")
 
 
-async def _find_newest(store: ThreadStore, path: LivePath, kind: RecordKind) -> Record | None:
-    for span in path.spans:
-        for record in await store.read(span, kinds={kind}, newest_first=True, limit=1, bodies=False):
-            return record
-    return None
-
-
 async def _find_session_meta(store: ThreadStore, path: LivePath) -> Row | None:
     """Return the payload of the newest imported `session_meta`."""
     for span in path.spans:
@@ -290,11 +284,10 @@ async def _find_session_meta(store: ThreadStore, path: LivePath) -> Row | None:
 
 async def _find_instructions(store: ThreadStore, path: LivePath) -> str | None:
     """Return the newest instructions that a gateway recorded."""
-    for span in path.spans:
-        for record in await store.read(span, kinds={RecordKind.CONTEXT}, newest_first=True, limit=CONTEXTS):
-            context = read_body(record, ContextBody)
-            raw = context.fields.get("instructions") if context else None
-            if raw is not None:
-                value = msgspec.json.decode(raw)
-                return value if isinstance(value, str) else None
+    async for record in _read_newest(store, path, RecordKind.CONTEXT):
+        context = read_body(record, ContextBody)
+        raw = context.fields.get("instructions") if context else None
+        if raw is not None:
+            value = msgspec.json.decode(raw)
+            return value if isinstance(value, str) else None
     return None

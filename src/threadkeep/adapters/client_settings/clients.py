@@ -15,6 +15,17 @@ from threadkeep.transfer.formats import Format
 
 Way = Literal["gateway", "hooks"]
 
+# For each client: a variable that names a folder, the default below the home folder, and the settings' place in it.
+FOLDERS: Mapping[str, tuple[str, str, str]] = {
+    "claude": ("CLAUDE_CONFIG_DIR", ".claude", ""),
+    "codex": ("CODEX_HOME", ".codex", ""),
+    "opencode": ("XDG_CONFIG_HOME", ".config", "opencode"),
+    "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", ""),
+    "qwen": ("", ".qwen", ""),
+    "cline": ("", ".cline", ""),
+    "aider": ("", ".aider.conf.yml", ""),
+}
+
 # A client shows its model only part of a hook's output: Codex 2,500 tokens of four bytes, Claude Code 10,000 characters; it
 # writes the rest to a file. A longer state is sent in parts, each by a handler of its own.
 PART_BYTES = 9_000
@@ -34,10 +45,11 @@ class Surroundings:
     url: str
     anthropic_upstream: str = ""
 
-    def folder(self, variable: str, default: str) -> Path:
-        """Return the folder an environment variable names, or the default below the home folder."""
+    def find_folder(self, client: str) -> Path:
+        """Return where a client keeps its settings: the folder a variable names, else one below the home folder."""
+        variable, default, below = FOLDERS[client]
         named = self.environ.get(variable)
-        return Path(named) if named else self.home / default
+        return (Path(named) if named else self.home / default) / below
 
     def file(self, path: Path, form: Form, *, purpose: str = "gateway") -> SettingsFile:
         return SettingsFile(path=path, form=form, purpose=purpose, notes=self.notes)
@@ -82,7 +94,6 @@ class Client:
     Attributes:
         name: What people type after `threadkeep setup`.
         command: The program that starts it.
-        folder: Finds the folder of its settings.
         gateway: Plans the edits that point it at the gateway.
         hooks: Its hooks, if setup can write them.
     """
@@ -90,7 +101,6 @@ class Client:
     name: str
     title: str
     command: str
-    folder: Callable[[Surroundings], Path]
     gateway: Callable[[Surroundings], Plan]
     hooks: HookClient | None = None
 
@@ -103,7 +113,7 @@ def plan_hooks(client: Client, around: Surroundings, *, program: Sequence[str], 
     """Plan the edits that make a client call `program` when it compacts; `scope` is `user` or `project`."""
     hooks = client.hooks
     assert hooks is not None
-    path = around.project / hooks.project_file if scope == "project" else client.folder(around) / hooks.file
+    path = around.project / hooks.project_file if scope == "project" else around.find_folder(client.name) / hooks.file
     edits = [
         Add(path=("hooks", event), value=group, replaces=lambda element: _is_our_group(element, hooks.name))
         for event, group in _hook_groups(program, hooks.name, store=store).items()
@@ -142,10 +152,6 @@ def has_chatgpt_login(around: Surroundings) -> bool:
     return bool(login.get("tokens")) and not login.get("OPENAI_API_KEY") and not around.environ.get("OPENAI_API_KEY")
 
 
-def _find_claude_folder(around: Surroundings) -> Path:
-    return around.folder("CLAUDE_CONFIG_DIR", ".claude")
-
-
 def _plan_claude(around: Surroundings) -> Plan:
     edits = [Put(path=("env", "ANTHROPIC_BASE_URL"), value=around.url)]
     if around.anthropic_upstream.startswith("https://api.anthropic.com"):
@@ -155,12 +161,8 @@ def _plan_claude(around: Surroundings) -> Plan:
         "Claude Code still compacts by itself. To let threadkeep do it, add these lines to "
         '~/.config/threadkeep/threadkeep.toml: [auto_compact_for] and, below it, claude-code = "on".'
     )
-    file = around.file(_find_claude_folder(around) / "settings.json", "json")
+    file = around.file(around.find_folder("claude") / "settings.json", "json")
     return Plan(file=file, edits=edits, remarks=(remark,))
-
-
-def _find_codex_folder(around: Surroundings) -> Path:
-    return around.folder("CODEX_HOME", ".codex")
 
 
 def _plan_codex(around: Surroundings) -> Plan:
@@ -186,23 +188,19 @@ def _plan_codex(around: Surroundings) -> Plan:
         )
     elif not has_key and not around.environ.get("OPENAI_API_KEY"):
         remarks.append("Codex will read its key from OPENAI_API_KEY, which is not set here.")
-    return Plan(file=around.file(_find_codex_folder(around) / "config.toml", "toml"), edits=edits, remarks=tuple(remarks))
+    return Plan(file=around.file(around.find_folder("codex") / "config.toml", "toml"), edits=edits, remarks=tuple(remarks))
 
 
 def _read_codex_login(around: Surroundings) -> Mapping[str, object]:
     try:
-        login = json.loads((_find_codex_folder(around) / "auth.json").read_bytes())
+        login = json.loads((around.find_folder("codex") / "auth.json").read_bytes())
     except (OSError, ValueError):
         return {}
     return login if isinstance(login, dict) else {}
 
 
-def _find_opencode_folder(around: Surroundings) -> Path:
-    return around.folder("XDG_CONFIG_HOME", ".config") / "opencode"
-
-
 def _plan_opencode(around: Surroundings) -> Plan:
-    folder = _find_opencode_folder(around)
+    folder = around.find_folder("opencode")
     # opencode reads all three; the first in this list wins.
     names = ("opencode.jsonc", "opencode.json", "config.json")
     files = [around.file(folder / name, "jsonc") for name in names]
@@ -215,25 +213,17 @@ def _plan_opencode(around: Surroundings) -> Plan:
     return Plan(file=file, edits=edits)
 
 
-def _find_pi_folder(around: Surroundings) -> Path:
-    return around.folder("PI_CODING_AGENT_DIR", ".pi/agent")
-
-
 def _plan_pi(around: Surroundings) -> Plan:
     # Only the address: pi keeps the models and the credentials of its own providers.
     edits = [
         Put(path=("providers", "openai", "baseUrl"), value=f"{around.url}/v1"),
         Put(path=("providers", "anthropic", "baseUrl"), value=around.url),
     ]
-    return Plan(file=around.file(_find_pi_folder(around) / "models.json", "jsonc"), edits=edits)
-
-
-def _find_qwen_folder(around: Surroundings) -> Path:
-    return around.home / ".qwen"
+    return Plan(file=around.file(around.find_folder("pi") / "models.json", "jsonc"), edits=edits)
 
 
 def _plan_qwen(around: Surroundings) -> Plan:
-    file = around.file(_find_qwen_folder(around) / "settings.json", "jsonc")
+    file = around.file(around.find_folder("qwen") / "settings.json", "jsonc")
     settings = file.read()
     assert isinstance(settings, dict)
     remarks = []
@@ -247,12 +237,8 @@ def _plan_qwen(around: Surroundings) -> Plan:
     return Plan(file=file, edits=edits, remarks=tuple(remarks))
 
 
-def _find_cline_folder(around: Surroundings) -> Path:
-    return around.home / ".cline"
-
-
 def _plan_cline(around: Surroundings) -> Plan:
-    file = around.file(_find_cline_folder(around) / "data" / "settings" / "providers.json", "json")
+    file = around.file(around.find_folder("cline") / "data" / "settings" / "providers.json", "json")
     settings = file.read()
     providers = settings.get("providers")
     names = [name for name in ("anthropic", "openai-native") if isinstance(providers, dict) and name in providers]
@@ -264,16 +250,12 @@ def _plan_cline(around: Surroundings) -> Plan:
     return Plan(file=file, edits=edits, missing=None if edits else missing)
 
 
-def _find_aider_file(around: Surroundings) -> Path:
-    return around.home / ".aider.conf.yml"
-
-
 def _plan_aider(around: Surroundings) -> Plan:
     edits = [
         Put(path=("openai-api-base",), value=f"{around.url}/v1"),
         Put(path=("set-env",), value=[f"ANTHROPIC_API_BASE={around.url}"]),
     ]
-    return Plan(file=around.file(_find_aider_file(around), "yaml"), edits=edits)
+    return Plan(file=around.file(around.find_folder("aider"), "yaml"), edits=edits)
 
 
 CLIENTS: Mapping[str, Client] = {
@@ -283,7 +265,6 @@ CLIENTS: Mapping[str, Client] = {
             name="claude",
             title="Claude Code",
             command="claude",
-            folder=_find_claude_folder,
             gateway=_plan_claude,
             hooks=HookClient(
                 name="claude-code", form=Format.CLAUDE_CODE, file="settings.json", project_file=".claude/settings.json"
@@ -293,15 +274,14 @@ CLIENTS: Mapping[str, Client] = {
             name="codex",
             title="Codex",
             command="codex",
-            folder=_find_codex_folder,
             gateway=_plan_codex,
             hooks=HookClient(name="codex", form=Format.CODEX, file="hooks.json", project_file=".codex/hooks.json"),
         ),
-        Client(name="opencode", title="opencode", command="opencode", folder=_find_opencode_folder, gateway=_plan_opencode),
-        Client(name="pi", title="pi", command="pi", folder=_find_pi_folder, gateway=_plan_pi),
-        Client(name="qwen", title="Qwen Code", command="qwen", folder=_find_qwen_folder, gateway=_plan_qwen),
-        Client(name="cline", title="Cline", command="cline", folder=_find_cline_folder, gateway=_plan_cline),
-        Client(name="aider", title="aider", command="aider", folder=_find_aider_file, gateway=_plan_aider),
+        Client(name="opencode", title="opencode", command="opencode", gateway=_plan_opencode),
+        Client(name="pi", title="pi", command="pi", gateway=_plan_pi),
+        Client(name="qwen", title="Qwen Code", command="qwen", gateway=_plan_qwen),
+        Client(name="cline", title="Cline", command="cline", gateway=_plan_cline),
+        Client(name="aider", title="aider", command="aider", gateway=_plan_aider),
     )
 }
 HOOK_CLIENTS: Mapping[str, HookClient] = {client.hooks.name: client.hooks for client in CLIENTS.values() if client.hooks}
