@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
-from threadkeep.compaction.audit import Audited, Finding, audit, make_report
+from threadkeep.compaction.audit import Audited, Fault, audit, make_report
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import merge_observed
 from threadkeep.compaction.plan import Plan
@@ -61,7 +61,7 @@ def test_every_message_is_in_the_ledger_whatever_the_draft(items: list[Json]) ->
 def test_a_quotation_that_its_message_does_not_hold_is_put_right() -> None:
     """The audit corrects the user's line to the words of the message and reports it."""
     found = audited(slipped("Never push to main, except on Fridays.", Speaker.USER))
-    assert found.repaired == (Finding(kind="quote", text="Never push to main, except on Fridays.", pointer="t#4"),)
+    assert found.repaired == (Fault(kind="quote", text="Never push to main, except on Fridays.", pointer="t#4"),)
     assert texts(found).count(RULES) == 2
     assert "except on Fridays" not in str(texts(found))
     nobody = audited(slipped("Good.", Speaker.USER, at=5))
@@ -87,7 +87,7 @@ def test_a_fact_that_the_records_do_not_show_is_taken_out(text: str) -> None:
 def test_what_a_model_invents_is_taken_out_and_flagged() -> None:
     """A value that is in no source is removed; entries of earlier compactions are not checked again."""
     invented = slipped("Deploy with `kubectl-9931`.", Speaker.MODEL)
-    assert audited(invented).invented == (Finding(kind="invented", text="kubectl-9931", pointer="t#4"),)
+    assert audited(invented).invented == (Fault(kind="invented", text="kubectl-9931", pointer="t#4"),)
     assert invented.text not in texts(audited(invented))
     assert replace(invented, born=0).text in texts(audited(replace(invented, born=0)))
     assert "The port is 8080." in texts(audited(slipped("The port is 8080.", Speaker.MODEL)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.findings import FINDING_CHARS, GIST_CHARS, PER_ANSWER, PER_REMARK, find_findings, shorten_answer
+from threadkeep.compaction.journal import FINDING_CHARS, GIST_CHARS, PER_ANSWER, PER_REMARK, find_findings, shorten_answer
 
 
 def found(text: str, *, concludes: bool = True) -> list[str]:

@@ -9,8 +9,7 @@ from tests.histories import Json, Rollout, answered, call, output, said, turns
 from tests.strategies import histories
 
 from threadkeep.compaction.facts.facts import ObservedItem, fold
-from threadkeep.compaction.findings import FINDING_CHARS, KEPT
-from threadkeep.compaction.journal import ASKED_CHARS, TURNS_KEPT, Journal, Turn, advance
+from threadkeep.compaction.journal import ASKED_CHARS, FINDING_CHARS, FINDINGS_KEPT, TURNS_KEPT, Journal, Turn, advance
 from threadkeep.compaction.speech import is_acknowledgement
 from threadkeep.dialects import find_dialect
 from threadkeep.items import ItemKind
@@ -96,9 +95,9 @@ def test_a_finding_said_again_is_one_finding_at_its_newest_place() -> None:
     same = answered("The cause is lock_a in db-3.")
     journal = advance(Journal(), observed([said("Why?"), same, said("Sure about it?"), same]))
     assert [(finding.text, finding.source) for finding in journal.findings] == [("The cause is lock_a in db-3.", "t#5")]
-    many = [answered(f"Run_{n} of build-{n} failed because of errno {n}.") for n in range(1_000, 1_000 + KEPT + 50)]
+    many = [answered(f"Run_{n} of build-{n} failed because of errno {n}.") for n in range(1_000, 1_000 + FINDINGS_KEPT + 50)]
     texts = [finding.text for finding in advance(Journal(), observed([said("Try all."), *many])).findings]
-    assert len(texts) == KEPT
+    assert len(texts) == FINDINGS_KEPT
     assert texts == sorted(texts)
 
 

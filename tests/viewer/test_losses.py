@@ -14,7 +14,7 @@ from tests.viewer.test_pages import words
 
 from threadkeep import Threadkeep
 from threadkeep.compaction import AuditReport
-from threadkeep.compaction.audit import Finding
+from threadkeep.compaction.audit import Fault
 from threadkeep.threads import Pointer
 from threadkeep.viewer.compactions import Originals, check_originals, open_compaction
 from threadkeep.viewer.diffs import WindowDiff
@@ -64,7 +64,7 @@ def test_the_record_s_answer_is_what_was_found() -> None:
 
 def test_what_people_demanded_is_counted() -> None:
     """Nothing required, all in the window, a false line put right, some left to recall."""
-    mended = Finding(kind="fact", text="changed vendor/a.py")
+    mended = Fault(kind="fact", text="changed vendor/a.py")
     audits = (
         AuditReport(required=0, kept=0),
         AuditReport(required=5, kept=5),

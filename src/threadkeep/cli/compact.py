@@ -14,7 +14,7 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.state import describe_omissions, encode_comparison, print_comparison
 from threadkeep.client import CompactionReport
 from threadkeep.client.json_forms import encode_compaction
-from threadkeep.compaction import AuditReport, Finding, read_ledger
+from threadkeep.compaction import AuditReport, Fault, read_ledger
 from threadkeep.threads import EntryKind, History
 from threadkeep.viewer.formats import format_count
 
@@ -137,7 +137,7 @@ def print_audit(screen: Screen, audit: AuditReport) -> None:
     _print_findings(screen, "claimed by the draft, but in no source", audit.invented)
 
 
-def _print_findings(screen: Screen, title: str, findings: Sequence[Finding]) -> None:
+def _print_findings(screen: Screen, title: str, findings: Sequence[Fault]) -> None:
     if not findings:
         return
     screen.write((f"{title}: {len(findings):,}", "yellow"))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from threadkeep.compaction.audit import AuditReport, Finding
+from threadkeep.compaction.audit import AuditReport, Fault
 from threadkeep.compaction.engine import Outcome, compact, read_ledger
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, load_ledger
 from threadkeep.compaction.state_text import render_state
 
 __all__ = [
     "AuditReport",
-    "Finding",
+    "Fault",
     "Ledger",
     "LedgerEntry",
     "Outcome",

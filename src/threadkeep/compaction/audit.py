@@ -21,7 +21,7 @@ from threadkeep.compaction.speech import find_values, shorten
 ALIKE_PERCENT = 60
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One fault that the audit found in a line or a claim."""
 
     kind: str
@@ -42,8 +42,8 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     required: int
     kept: int
-    repaired: tuple[Finding, ...] = ()
-    invented: tuple[Finding, ...] = ()
+    repaired: tuple[Fault, ...] = ()
+    invented: tuple[Fault, ...] = ()
     left_out: int = 0
 
     def counts(self) -> dict[str, int]:
@@ -61,8 +61,8 @@ class Audited:
     """A checked ledger and the faults found in it."""
 
     ledger: Ledger
-    repaired: tuple[Finding, ...] = ()
-    invented: tuple[Finding, ...] = ()
+    repaired: tuple[Fault, ...] = ()
+    invented: tuple[Fault, ...] = ()
 
 
 def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
@@ -73,31 +73,31 @@ def audit(plan: Plan, ledger: Ledger, *, focus: str | None = None) -> Audited:
     computed = {(entry.section, entry.text) for entry in compute_entries(ledger.journal, age=ledger.age, focus=focus)}
     is_shown = _make_value_check(plan, ledger)
     kept: list[LedgerEntry] = []
-    repaired: list[Finding] = []
-    invented: list[Finding] = []
+    repaired: list[Fault] = []
+    invented: list[Fault] = []
     for entry in ledger.entries:
         view = records.get(entry.sources[-1]) if entry.sources else None
         match entry.speaker:
             case Speaker.USER if view is not None and not entry.noted and (entry.sources[-1], entry.text) not in spoken:
-                repaired.append(_make_finding("quote", entry))
+                repaired.append(_make_fault("quote", entry))
                 if not view.by_person:
                     continue
                 entry = replace(entry, text=shorten(view.said))
             case Speaker.AGENT if view is not None and entry.text not in " ".join(view.text.split()):
-                repaired.append(_make_finding("finding", entry))
+                repaired.append(_make_fault("finding", entry))
                 continue
             case Speaker.COMPUTED if not entry.pinned and (entry.section, entry.text) not in computed:
-                repaired.append(_make_finding("fact", entry))
+                repaired.append(_make_fault("fact", entry))
                 continue
             case Speaker.MODEL if entry.born == ledger.age and not entry.pinned and not entry.noted:
                 if unseen := sorted(value for value in find_values(entry.text) if not is_shown(value)):
-                    invented.append(Finding(kind="invented", text=", ".join(unseen), pointer=_find_pointer(entry)))
+                    invented.append(Fault(kind="invented", text=", ".join(unseen), pointer=_find_pointer(entry)))
                     continue
                 if entry.section in BINDING and _is_repetition(entry, ledger):
-                    invented.append(_make_finding("restated", entry))
+                    invented.append(_make_fault("restated", entry))
                     continue
                 if entry.section is Section.ACTIVE and _is_alteration(entry, ledger):
-                    invented.append(_make_finding("altered", entry))
+                    invented.append(_make_fault("altered", entry))
                     continue
             case _:
                 pass
@@ -162,8 +162,8 @@ def _make_value_check(plan: Plan, ledger: Ledger) -> Callable[[str], bool]:
     return is_shown
 
 
-def _make_finding(kind: str, entry: LedgerEntry) -> Finding:
-    return Finding(kind=kind, text=entry.text, pointer=_find_pointer(entry))
+def _make_fault(kind: str, entry: LedgerEntry) -> Fault:
+    return Fault(kind=kind, text=entry.text, pointer=_find_pointer(entry))
 
 
 def _find_pointer(entry: LedgerEntry) -> str | None:
