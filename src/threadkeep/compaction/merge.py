@@ -154,8 +154,8 @@ def _is_one_statement(text: str) -> bool:
 
 def _find_goals(entries: Iterable[LedgerEntry], journal: Journal) -> list[LedgerEntry]:
     """Return the entries of the session's first request, and of the request that began the work if that is another."""
-    goals = {journal.first, journal.began}
-    return [entry for entry in entries if _can_be_said_again(entry) and any(str(source) in goals for source in entry.sources)]
+    goals = {parse_pointer(goal) for goal in (journal.first, journal.began) if goal}
+    return [entry for entry in entries if _can_be_said_again(entry) and not goals.isdisjoint(entry.sources)]
 
 
 def _can_be_said_again(entry: LedgerEntry) -> bool:

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
+from itertools import chain
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import normalise_text
@@ -50,7 +51,7 @@ class MessageWords:
 
     @cached_property
     def _common(self) -> Counter[str]:
-        return Counter(word for words in self._words.values() for word in words)
+        return Counter(chain.from_iterable(self._words.values()))
 
     def find_repeated(self) -> frozenset[str]:
         """Return the older messages that add nothing: each of their words is in two other messages that are told.
@@ -61,12 +62,12 @@ class MessageWords:
         if sum(estimate_text(entry.text) for entry in messages) <= PLENTY_TOKENS:
             return frozenset()
         words = self._words
-        told = Counter(word for entry in messages for word in words[entry.id])
+        told = Counter(chain.from_iterable(words[entry.id] for entry in messages))
         rarest = {entry.id: _count_rarest(words[entry.id], told) for entry in messages}
         repeated: set[str] = set()
         # The most common first, and of equals the oldest.
         for entry in sorted(messages[:-NEWEST_MESSAGES], key=lambda each: -rarest[each.id]):
-            if all(told[word] > OTHERS for word in words[entry.id]) and not obliges(entry.text):
+            if _count_rarest(words[entry.id], told) > OTHERS and not obliges(entry.text):
                 repeated.add(entry.id)
                 told.subtract(words[entry.id])
         return frozenset(repeated)
@@ -83,7 +84,7 @@ class MessageWords:
 
 
 def _count_rarest(words: Iterable[str], common: Mapping[str, int]) -> int:
-    return min((common[word] for word in words), default=0)
+    return min(map(common.__getitem__, words), default=0)
 
 
 # The tokens of a message around its text.
