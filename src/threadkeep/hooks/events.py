@@ -23,34 +23,55 @@ class HookEvent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFacts:
-    """The facts of a compaction before it begins; once it is committed, `complete` adds the rest.
+class _ThreadFacts:
+    """The thread an event is about.
 
     Attributes:
-        turn_id: The turn the compaction belongs to, as a text.
         cwd: The working directory of the agent, and of commands.
         model: The thread's model; empty if it is not known.
-        trigger: Whether a person asked for it; matchers are compared with this.
-        reason: Why it runs: `user_requested`, `context_limit`, `model_downshift` and the like.
-        phase: Where in a turn it runs: `standalone_turn`, `pre_turn`, `mid_turn` and the like.
-        strategy: The one asked for; once it is committed, the one that was used.
         session_id: For a sub-agent's thread, the thread of the agent at the root; else None.
         agent_id: The sub-agent whose thread it is, if it is one's.
         agent_type: The type that sub-agent was made with, if any.
     """
 
     thread_id: str
-    turn_id: str
     cwd: str
+    model: str = ""
+    session_id: str | None = None
+    agent_id: str | None = None
+    agent_type: str | None = None
+
+    def _name_session(self, event: HookEvent) -> dict[str, object]:
+        """Return the outer keys of every event; those of a sub-agent are both there, or neither."""
+        agent = {} if self.agent_id is None else {"agent_id": self.agent_id, "agent_type": self.agent_type or ""}
+        return {
+            "session_id": self.session_id or self.thread_id,
+            **agent,
+            "transcript_path": None,
+            "cwd": self.cwd,
+            "hook_event_name": str(event),
+            "model": self.model,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFacts(_ThreadFacts):
+    """The facts of a compaction before it begins; once it is committed, `complete` adds the rest.
+
+    Attributes:
+        turn_id: The turn the compaction belongs to, as a text.
+        trigger: Whether a person asked for it; matchers are compared with this.
+        reason: Why it runs: `user_requested`, `context_limit`, `model_downshift` and the like.
+        phase: Where in a turn it runs: `standalone_turn`, `pre_turn`, `mid_turn` and the like.
+        strategy: The one asked for; once it is committed, the one that was used.
+    """
+
+    turn_id: str
     trigger: Trigger
     reason: str
     phase: str
     strategy: str
     tokens_before: int
-    model: str = ""
-    session_id: str | None = None
-    agent_id: str | None = None
-    agent_type: str | None = None
     event: Literal[HookEvent.PRE_COMPACT, HookEvent.POST_COMPACT] = HookEvent.PRE_COMPACT
     tokens_after: int | None = None
     checkpoint: int | None = None
@@ -74,16 +95,6 @@ class CompactionFacts:
 
     def payload(self) -> dict[str, object]:
         """Return the facts as the JSON object a command reads."""
-        outer: dict[str, object] = {
-            "session_id": self.session_id or self.thread_id,
-            "turn_id": self.turn_id,
-            **_name_agent(self),
-            "transcript_path": None,
-            "cwd": self.cwd,
-            "hook_event_name": str(self.event),
-            "model": self.model,
-            "trigger": self.trigger,
-        }
         own: dict[str, object] = {
             "thread": self.thread_id,
             "reason": self.reason,
@@ -93,26 +104,19 @@ class CompactionFacts:
         }
         if self.event is HookEvent.POST_COMPACT:
             own |= {"tokens_after": self.tokens_after, "checkpoint": self.checkpoint, "fell_back_from": self.fell_back_from}
-        return {**outer, "threadkeep": own}
+        return {**self._name_session(self.event), "turn_id": self.turn_id, "trigger": self.trigger, "threadkeep": own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFacts:
+class SessionFacts(_ThreadFacts):
     """The facts when a thread starts or goes on: `source` says why, `compact` after a compaction.
 
     Attributes:
         checkpoint: The checkpoint its window now begins with, if any.
-        session_id, agent_id, agent_type: As in `CompactionFacts`.
     """
 
-    thread_id: str
-    cwd: str
     source: StartSource
-    model: str = ""
     checkpoint: int | None = None
-    session_id: str | None = None
-    agent_id: str | None = None
-    agent_type: str | None = None
 
     @property
     def event(self) -> Literal[HookEvent.SESSION_START]:
@@ -126,12 +130,7 @@ class SessionFacts:
     def payload(self) -> dict[str, object]:
         """Return the facts as the JSON object a command reads."""
         return {
-            "session_id": self.session_id or self.thread_id,
-            **_name_agent(self),
-            "transcript_path": None,
-            "cwd": self.cwd,
-            "hook_event_name": str(self.event),
-            "model": self.model,
+            **self._name_session(self.event),
             # threadkeep has no permission modes; hooks that read the key expect one.
             "permission_mode": "default",
             "source": self.source,
@@ -140,8 +139,3 @@ class SessionFacts:
 
 
 Facts = CompactionFacts | SessionFacts
-
-
-def _name_agent(facts: Facts) -> dict[str, object]:
-    """Return the keys that name a sub-agent: both, or neither."""
-    return {} if facts.agent_id is None else {"agent_id": facts.agent_id, "agent_type": facts.agent_type or ""}

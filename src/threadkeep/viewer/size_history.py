@@ -59,46 +59,14 @@ class _Usage(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None
 
 
+@dataclass(slots=True, kw_only=True)
 class _Walk:
-    """Follows the window's size: an item adds to it, a checkpoint replaces it, an undo restores what it replaced."""
+    """The window's size along a path: an item adds to it, a checkpoint replaces it, an undo restores what it replaced."""
 
-    def __init__(self) -> None:
-        self.points: list[Point] = []
-        self.replies: list[Record] = []
-        self.compactions: list[tuple[int, int, int, int]] = []
-        self.has_erased_items = False
-        self._size = 0
-        # Tokens of all items so far, and the size without them before each checkpoint.
-        self._added = 0
-        self._before: dict[int, int] = {}
-
-    def add_reply(self, record: Record) -> None:
-        if not is_failed_attempt(record):
-            self.replies.append(record)
-
-    def add_item(self, record: Record) -> None:
-        self.has_erased_items = self.has_erased_items or record.erased
-        tokens = 0 if record.erased else record.tokens
-        self._size += tokens
-        self._added += tokens
-        self._add_point(record)
-
-    def add_checkpoint(self, record: Record, *, size_after: int) -> None:
-        self._before[record.ordinal] = self._size - self._added
-        self.compactions.append((record.ordinal, record.at_ms, self._size, size_after))
-        self._size = size_after
-        self._add_point(record)
-
-    def begin_anew(self) -> None:
-        self._size = 0
-
-    def add_undo(self, record: Record) -> None:
-        if record.target in self._before:
-            self._size = self._before[record.target] + self._added
-        self._add_point(record)
-
-    def _add_point(self, record: Record) -> None:
-        self.points.append(Point(ordinal=record.ordinal, at_ms=record.at_ms, size=self._size))
+    points: list[Point] = field(default_factory=list)
+    replies: list[Record] = field(default_factory=list)
+    compactions: list[tuple[int, int, int, int]] = field(default_factory=list)
+    has_erased_items: bool = False
 
 
 async def read_size_history(tk: Threadkeep, thread: Thread) -> SizeHistory:
@@ -130,21 +98,30 @@ async def read_size_history(tk: Threadkeep, thread: Thread) -> SizeHistory:
 
 async def _walk_path(store: ThreadStore, thread_id: str, *, stop: int) -> _Walk:
     walk = _Walk()
+    # Tokens of all items so far, and the size without them before each checkpoint.
+    size, added, before = 0, 0, dict[int | None, int]()
     path = await load_live_path(store, thread_id, stop=stop, whole=True)
     for span in reversed(path.spans):
         async for records in read_slices(store, span, kinds=PLOTTED):
             for record in records:
                 if record.kind is RecordKind.META:
-                    if is_rewrite_mark(record):
-                        walk.begin_anew()
-                elif record.kind is RecordKind.REPLY:
-                    walk.add_reply(record)
-                elif record.kind is RecordKind.ITEM:
-                    walk.add_item(record)
+                    size = 0 if is_rewrite_mark(record) else size
+                    continue
+                if record.kind is RecordKind.REPLY:
+                    walk.replies += [] if is_failed_attempt(record) else [record]
+                    continue
+                if record.kind is RecordKind.ITEM:
+                    walk.has_erased_items = walk.has_erased_items or record.erased
+                    tokens = 0 if record.erased else record.tokens
+                    size, added = size + tokens, added + tokens
                 elif record.kind is RecordKind.CHECKPOINT:
-                    walk.add_checkpoint(record, size_after=await measure_checkpoint(store, record))
+                    after = await measure_checkpoint(store, record)
+                    before[record.ordinal] = size - added
+                    walk.compactions.append((record.ordinal, record.at_ms, size, after))
+                    size = after
                 else:
-                    walk.add_undo(record)
+                    size = before.get(record.target, size - added) + added
+                walk.points.append(Point(ordinal=record.ordinal, at_ms=record.at_ms, size=size))
     return walk
 
 
