@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from tests.cli.stories import OLD_PORT, TURNS, Cli, asked, changed_mind, damaged, grown, stored, worked
+from tests.cli.stories import OLD_PORT, TURNS, Cli, asked, changed_mind, damaged, grown, stored, surroundings, worked
 from tests.histories import said
 
 from threadkeep import Threadkeep
@@ -239,3 +241,14 @@ def test_a_thread_that_lost_records_to_an_erasure_is_still_shown(on_store: Cli, 
     assert row_of("#21", overview.out.splitlines()) == ["#21", "4", "erased", "undone"]
     assert tree.out.split() == ["ship-it", "this", "one"]
     assert "port 4601" not in overview.out + tree.out
+
+
+def test_a_terminal_needs_no_web_pages(store: Path) -> None:
+    """`threadkeep show` uses the viewer's words without loading its templates, Markdown or the gateway."""
+    heavy = {"jinja2", "markdown_it", "aiohttp", "threadkeep.gateway", "threadkeep.viewer.renderer"}
+    program = (
+        f"import sys; from threadkeep.cli import main; code = main(['show', 'ship-it', '--store', {str(store)!r}]);"
+        f"sys.exit(' '.join(sys.modules.keys() & {heavy!r}) or code)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], env=surroundings(), capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Figures as people read them, on a page and in a terminal."""
+"""Figures and lines as people read them, on a page and in a terminal."""
 
 from __future__ import annotations
 
@@ -46,6 +46,13 @@ def format_duration(ms: int) -> str:
 def format_dollars(micro: int | None) -> str:
     """Return a price given in millionths of a dollar; a dash if it is unknown."""
     return UNKNOWN if micro is None else f"${micro / 1_000_000:,.4f}"
+
+
+def shorten(text: str, *, limit: int) -> str:
+    """Return the beginning of `text` on one line of at most `limit` characters."""
+    # Cut first: there may be a megabyte of it.
+    line = " ".join(text[: limit * 4].split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def draw_bars(heights: Sequence[int], *, top: int, rows: int, blocks: str = " ▁▂▃▄▅▆▇█") -> list[str]:

@@ -29,8 +29,7 @@ from threadkeep.threads import (
 )
 from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.records import MailBody, SpawnBody, TakenBody, TurnEndBody, read_mail_record
-from threadkeep.viewer.formats import format_count, format_dollars, format_duration
-from threadkeep.viewer.untrusted_text import shorten
+from threadkeep.viewer.formats import format_count, format_dollars, format_duration, shorten
 
 LINE_CHARS = 280
 

@@ -12,8 +12,8 @@ from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads.agents import Edge, find_spawner, list_children
 from threadkeep.threads.records import MailBody, read_mail_record
 from threadkeep.threads.summary import find_title
+from threadkeep.viewer.formats import shorten
 from threadkeep.viewer.record_lines import LINE_CHARS, read_mail_text
-from threadkeep.viewer.untrusted_text import shorten
 
 MOST_MAIL = 12
 

@@ -23,7 +23,6 @@ _colours = re.compile(r"\x1b\[[0-9;:]*m")
 _unseen = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_spaces = re.compile(r"\s+")
 _markdown_signs = re.compile(r"^#{1,6} |^```|^\s*(?:[-*]|\d+\.) |\*\*\S|`\S|^\|.*\|$|\]\(", re.MULTILINE)
 
 
@@ -32,13 +31,6 @@ def reveal(text: str) -> str:
     text = _colours.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     text = _unseen.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def shorten(text: str, *, limit: int) -> str:
-    """Return the beginning of `text` on one line of at most `limit` characters."""
-    # Cut first: there may be a megabyte of it.
-    line = _spaces.sub(" ", text[: limit * 4]).strip()
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def render_markdown(text: str) -> Markup | None:
