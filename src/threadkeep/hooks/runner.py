@@ -10,13 +10,12 @@ import os
 import signal
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from traceback import TracebackException
 from types import TracebackType
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from threadkeep.hooks.events import Facts, HookEvent
 from threadkeep.hooks.hook import CommandHook, FunctionHook, Hook, HookFunction, Hooks
@@ -249,14 +248,8 @@ async def call_function(hook: FunctionHook, facts: Facts) -> HookReply | Fault:
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_S)
     if task not in ended:
-        if task.done() and not task.cancelled():
-            # Retrieved, so that asyncio does not log it as never retrieved.
-            task.exception()
         raise TimeoutError
-    if task.cancelled():
-        return Fault("it was cancelled")
-    error = task.exception()
-    return check_reply(task.result()) if error is None else _describe(error)
+    return Fault("it was cancelled") if task.cancelled() else check_reply(task.result())
 
 
 async def _call(function: HookFunction, facts: Facts) -> object:
@@ -265,44 +258,38 @@ async def _call(function: HookFunction, facts: Facts) -> object:
             return await function(facts)
         answer = await _call_in_thread(function, facts)
         return await answer if inspect.isawaitable(answer) else answer
-    except SystemExit as error:
-        # Unlike other exceptions it would pass through the task to the event loop and end the program.
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a person's function may raise anything; it is reported
         return _describe(error)
 
 
 def _call_in_thread(function: HookFunction, facts: Facts) -> asyncio.Future[object]:
-    """Call a plain function in a daemon thread, because it may never return."""
+    """Call a plain function in a daemon thread, because it may never return; what it raises is returned as a fault."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[object] = loop.create_future()
     context = copy_context()
 
     def call() -> None:
-        outcome: Future[Any] = Future()
+        answer: object
         try:
-            outcome.set_result(context.run(function, facts))
-        except BaseException as error:  # noqa: BLE001  # goes to the task that awaits it; raised here, it would be lost
-            outcome.set_exception(error)
+            answer = context.run(function, facts)
+        except BaseException as error:  # noqa: BLE001  # raised here, it would be lost with the thread
+            answer = _describe(error)
         # A closed loop has no task left that waits.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_deliver, answered, outcome)
+            loop.call_soon_threadsafe(deliver, answer)
+
+    def deliver(answer: object) -> None:
+        if not answered.done():
+            answered.set_result(answer)
+        elif inspect.iscoroutine(answer):
+            answer.close()
 
     threading.Thread(target=call, name="threadkeep-hook", daemon=True).start()
     return answered
 
 
-def _deliver(answered: asyncio.Future[object], outcome: Future[Any]) -> None:
-    """Resolve the future. Exceptions become faults: some of them would mean something else to a future or to the loop."""
-    error = outcome.exception()
-    if isinstance(error, asyncio.CancelledError):
-        answer: object = Fault("it was cancelled")
-    else:
-        answer = outcome.result() if error is None else _describe(error)
-    if not answered.done():
-        answered.set_result(answer)
-    elif inspect.iscoroutine(answer):
-        answer.close()
-
-
 def _describe(error: BaseException) -> Fault:
+    if isinstance(error, asyncio.CancelledError):
+        return Fault("it was cancelled")
     # An exception's own `__str__` may fail; this falls back.
     return Fault(f"{type(error).__name__}: {TracebackException(type(error), error, None)}")
