@@ -208,10 +208,18 @@ class Dialect(ABC):
 
     def keep_host_parts(self, item: Item) -> Item | None:
         """Return a user message without the parts that hold a person's words; None where nothing is left."""
-        fields, field = split_object(item.raw) or {}, self.parts_field
-        parts = split_list(fields.get(field, b"null")) or []
-        kept = [part for part in parts if not self.view(Item(join_object({**fields, field: join_list([part])}))).by_person]
-        return Item(join_object({**fields, field: join_list(kept)})) if kept else None
+        parts, alone = self._list_parts(item), self.split_parts(item)
+        kept = [part for part, each in zip(parts, alone, strict=True) if not self.view(each).by_person]
+        fields = split_object(item.raw) or {}
+        return Item(join_object({**fields, self.parts_field: join_list(kept)})) if kept else None
+
+    def split_parts(self, item: Item) -> list[Item]:
+        """Return a message as several, each with one of its parts; none where it has no list of parts."""
+        fields = split_object(item.raw) or {}
+        return [Item(join_object({**fields, self.parts_field: join_list([part])})) for part in self._list_parts(item)]
+
+    def _list_parts(self, item: Item) -> list[bytes]:
+        return split_list((split_object(item.raw) or {}).get(self.parts_field, b"null")) or []
 
     def split_compaction(self, item: Item) -> SplitItem:
         """Split an item into the compaction that its provider wrote in an answer by itself, and the rest."""

@@ -180,7 +180,7 @@ class RecordedConversations:
     async def _forward_side_request(self, opened: OpenRequest) -> Forward | None:
         """Forward a request that is no step of a conversation; a checkpoint of the history it shows applies, so that it fits."""
         is_side = is_side_request(opened.request, path=opened.incoming.path, hints=opened.hints, dialect=self._dialect)
-        if not is_side and not asks_for_summary(opened.request):
+        if not is_side and not asks_for_summary(opened.request, dialect=self._dialect):
             return None
         found = await self._lookup.find(opened.history, opened)
         # Without the client's headers, the words of a request for a summary count only behind a known history.

@@ -13,6 +13,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import AnswerForm, Dialect, Request, Target
 from threadkeep.dialects.raw_json import read_object, read_value
 from threadkeep.gateway.conversation.rules import CLAUDE_CODE
+from threadkeep.items import Role
 from threadkeep.tokens import Limits
 
 DIGEST_BYTES: Final = 8
@@ -175,18 +176,18 @@ def is_side_request(request: Request, *, path: str, hints: Hints, dialect: Diale
     """
     if hints.is_own_business or dialect.api.is_side_request(request, path=path):
         return True
-    if asks_for_summary(request) and hints.client == CLAUDE_CODE:
+    if hints.client == CLAUDE_CODE and asks_for_summary(request, dialect=dialect):
         return True
     return request.fields.get("tools", b"null") in NO_TOOLS and any(_matches(kind, request, dialect) for kind in WITHOUT_TOOLS)
 
 
-def asks_for_summary(request: Request) -> bool:
+def asks_for_summary(request: Request, *, dialect: Dialect) -> bool:
     """Whether a request ends with the words that Claude Code uses to ask for a summary."""
-    last = (read_object(request.items[-1].raw) or {}) if request.items else {}
-    content = last.get("content")
-    part = content[-1] if isinstance(content, list) and content else content
-    text = part.get("text") if isinstance(part, dict) else part
-    return last.get("role") == "user" and isinstance(text, str) and text.startswith(SUMMARY_REQUEST)
+    last = request.items[-1] if request.items else None
+    if last is None or SUMMARY_REQUEST.encode() not in last.raw:
+        return False
+    view = dialect.view((dialect.split_parts(last) or [last])[-1])
+    return view.role is Role.USER and view.text.startswith(SUMMARY_REQUEST)
 
 
 def _matches(kind: SideRequestKind, request: Request, dialect: Dialect) -> bool:
