@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects import Reply
+from threadkeep.dialects import Reply, reply_reader
 from threadkeep.dialects.chat import CHAT, replies
 from threadkeep.items import Item, ItemKind
 
@@ -263,14 +263,14 @@ def test_a_count_that_is_none_costs_nothing_else(count: object) -> None:
 )
 def test_a_message_beyond_the_limit_is_not_kept(piece: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     """A message without end is let go of whole; how it ended and what it cost is still told."""
-    monkeypatch.setattr(replies, "MAX_MESSAGE_BYTES", 100)
+    monkeypatch.setattr(reply_reader, "MAX_REPLY_BYTES", 100)
     stream = delta(**piece) * 4 + delta("stop", content="x") + event(id="r", choices=[], usage={"completion_tokens": 9})
     assert assembled(stream) == Reply(output_tokens=9, response_id="r", outcome="completed")
 
 
 def test_empty_calls_without_end_meet_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call costs memory even where it says nothing."""
-    monkeypatch.setattr(replies, "MAX_MESSAGE_BYTES", 50 * replies.CALL_BYTES)
+    monkeypatch.setattr(reply_reader, "MAX_REPLY_BYTES", 50 * replies.CALL_BYTES)
     calls = [delta(tool_calls=[{"index": index}]) for index in range(60)]
     assert [len(assembled(b"".join(calls[:count]) + delta("stop")).items) for count in (50, 51, 60)] == [1, 0, 0]
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects import Reply
+from threadkeep.dialects import Reply, reply_reader
 from threadkeep.dialects.messages import MESSAGES
-from threadkeep.dialects.messages import replies as stream_module
 from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"
@@ -262,7 +261,7 @@ def test_nothing_raises_and_cuts_never_matter(data: bytes, cuts: list[int]) -> N
 
 def test_an_answer_beyond_the_limit_is_not_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a message would be a false one; counts and outcome are still read."""
-    monkeypatch.setattr(stream_module, "MAX_REPLY_BYTES", 400)
+    monkeypatch.setattr(reply_reader, "MAX_REPLY_BYTES", 400)
     stream = text("x") + text("y" * 300, index=1) + text("z", index=2)
     end = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 9}) + event("message_stop")
     assert assembled(stream + end) == Reply(output_tokens=9, outcome="completed")

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from threadkeep.dialects import Answer, Reply
-from threadkeep.dialects.responses.replies import ReplyAssembler, read_reply, render_answer, render_answer_stream, render_error
+from threadkeep.dialects.responses.replies import (
+    ResponsesReplyReader,
+    read_reply,
+    render_answer,
+    render_answer_stream,
+    render_error,
+)
 from threadkeep.items import Item
 
 MESSAGE = (
@@ -53,7 +59,7 @@ def test_a_streamed_answer_is_the_sequence_a_provider_sends() -> None:
 
 def test_a_streamed_answer_reads_back() -> None:
     """The assembler reads from it what was said, byte for byte."""
-    assembler = ReplyAssembler()
+    assembler = ResponsesReplyReader()
     assert assembler.feed(streamed("done")) is True
     assert assembler.reply == REPLY
 

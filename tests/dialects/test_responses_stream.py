@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from threadkeep.dialects import Reply
 from threadkeep.dialects import sse as sse_module
-from threadkeep.dialects.responses.replies import ReplyAssembler, read_reply
+from threadkeep.dialects.responses.replies import ResponsesReplyReader, read_reply
 from threadkeep.items import Item
 
 # Odd spacing, an escape and a character of several bytes: what a re-serialisation would not survive.
@@ -53,7 +53,7 @@ WHOLE = Reply(
 
 def assembled(data: bytes, cuts: list[int] | None = None) -> Reply:
     """Return the reply to `data`, fed in pieces that end at `cuts`."""
-    assembler = ReplyAssembler()
+    assembler = ResponsesReplyReader()
     for start, stop in pairwise([0, *sorted(cuts or []), len(data)]):
         assembler.feed(data[start:stop])
     return assembler.reply
@@ -114,7 +114,7 @@ def test_nesting_without_end_is_skipped() -> None:
 def test_the_terminal_event_is_seen_with_its_blank_line() -> None:
     """`feed` turns true with the byte that ends the terminal event, not before and for good."""
     stream = event("response.created", b'"response":{"id":"r"}') + event("response.completed")
-    assembler = ReplyAssembler()
+    assembler = ResponsesReplyReader()
     seen = [assembler.feed(stream[index : index + 1]) for index in range(len(stream))]
     assert seen == [False] * (len(stream) - 1) + [True]
     assert assembler.feed(b"data: [DONE]\n\n") is True
@@ -206,7 +206,7 @@ def test_an_answer_that_was_not_streamed(body: bytes, reply: Reply) -> None:
 
 def test_a_long_stream_of_bytes_without_a_line_end_takes_linear_time() -> None:
     """A line that arrives in many pieces is joined once: the pieces are held, not the joins."""
-    assembler = ReplyAssembler()
+    assembler = ResponsesReplyReader()
     text = json.dumps({"type": "response.output_item.done", "item": {"a": "x" * 3_000_000}}, separators=(",", ":")).encode()
     for index in range(0, len(text), 30):
         assembler.feed((b"data: " if index == 0 else b"") + text[index : index + 30])

@@ -13,7 +13,7 @@ from aiohttp import ClientPayloadError, web
 from anyio.lowlevel import checkpoint
 
 from threadkeep.dialects import Answer, Reply
-from threadkeep.dialects.responses.replies import ReplyAssembler, render_answer, render_answer_stream
+from threadkeep.dialects.responses.replies import ResponsesReplyReader, render_answer, render_answer_stream
 from threadkeep.errors import StoreBusy, ThreadkeepError
 from threadkeep.gateway.conversation.request import Answered, Forward, Incoming, Refused
 from threadkeep.items import Item
@@ -29,7 +29,7 @@ STREAMED = {"Content-Type": "text/event-stream"}
 
 
 def reply_to(stream: bytes) -> Reply:
-    assembler = ReplyAssembler()
+    assembler = ResponsesReplyReader()
     assembler.feed(stream)
     return assembler.reply
 

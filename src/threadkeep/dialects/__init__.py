@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from threadkeep.dialects.base import Dialect, ReplyReader, Wire
+from threadkeep.dialects.base import Dialect, Wire
 from threadkeep.dialects.chat import CHAT
 from threadkeep.dialects.gemini import GEMINI
 from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.reply_reader import ReplyReader
 from threadkeep.dialects.responses import RESPONSES
 from threadkeep.dialects.values import Answer, AnswerForm, Delta, Reply, Request, Speech, Target
 from threadkeep.errors import UnknownDialect

@@ -18,22 +18,10 @@ from threadkeep.dialects.raw_json import (
     split_list,
     split_object,
 )
+from threadkeep.dialects.reply_reader import ReplyReader
 from threadkeep.dialects.request_parts import make_item, read_items
 from threadkeep.dialects.values import ERASED_NAME, Answer, Delta, Reply, Request, Speech, SplitItem
 from threadkeep.items import Item, Role, ToolCall, View
-
-
-class ReplyReader(Protocol):
-    """Reads a streamed answer while it passes by. Hostile input: it never raises and never keeps what it does not need."""
-
-    @property
-    def reply(self) -> Reply:
-        """What was answered so far; its outcome stays `cut` until the terminal event is complete."""
-        ...
-
-    def feed(self, chunk: bytes) -> bool:
-        """Take the next bytes; true once the terminal event, its closing blank line included, is among all that was fed."""
-        ...
 
 
 class Wire(Protocol):

@@ -15,12 +15,10 @@ from msgspec.json import encode
 from threadkeep.dialects.chat import answer_filter
 from threadkeep.dialects.content_parts import read_speech_parts
 from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item, read_object
-from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.reply_reader import ReplyReader, count_tokens
 from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
-# An answer that never ends must not eat the machine; beyond this nothing of it is kept.
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 # What an entry of our own costs beside its text, so that a stream of empty calls meets the same limit.
 CALL_BYTES: Final = 1_024
 
@@ -45,13 +43,59 @@ class _Call:
         return {"id": self.id, "type": kind, kind: self.called()}
 
 
-class MessageAssembler:
-    """Takes deltas in the order they came. Never raises; keeps at most `MAX_MESSAGE_BYTES`."""
+def _content(delta: Fields) -> str:
+    """Return the text of a piece of content: a string, or, with some servers, parts."""
+    if (text := delta.text("content")) is not None:
+        return text
+    parts = (read_fields(part) for part in delta.elements("content") or [])
+    return "".join(part.text("text") or "" for part in parts if part is not None)
+
+
+def _payload(called: Fields, name: str) -> str:
+    """Return a piece of a call's payload; some servers send the arguments as an object and not as text."""
+    return called.text(name) or _object_text(called.span(name))
+
+
+def _object_text(span: bytes) -> str:
+    """Return the text of a JSON object; empty where it is none."""
+    item = read_item(span)
+    return item.raw.decode() if item else ""
+
+
+# How an answer ended where it did not simply end.
+FINISHES: Final[dict[str, Outcome]] = {
+    "length": "incomplete",
+    "max_tokens": "incomplete",
+    "content_filter": "incomplete",
+    "error": "failed",
+}
+DONE: Final = b"[DONE]"
+
+
+def _counted(said: Reply, usage: Fields | None) -> Reply:
+    """Return `said` with the counts of a usage object; what it leaves out or garbles stays as it was."""
+    if usage is None:
+        return said
+    cached = usage.inner("prompt_tokens_details").count("cached_tokens")
+    return count_tokens(said, read=usage.count("prompt_tokens"), written=usage.count("completion_tokens"), cached=cached)
+
+
+def _outcome(choice: Fields) -> Outcome | None:
+    """Return how an answer ended; None while it goes on. Servers have many words for a plain end."""
+    reason = choice.text("finish_reason")
+    return FINISHES.get(reason, "completed") if reason else None
+
+
+class ChatReplyReader(ReplyReader):
+    """See `threadkeep.dialects.reply_reader.ReplyReader`.
+
+    Servers that imitate the API may leave `[DONE]` out. The outcome is therefore known from the finish reason on, while
+    `feed` turns true only with `[DONE]`, or with an error, after which nothing follows.
+    """
 
     def __init__(self) -> None:
-        self.begun = False
-        self._overflowed = False
-        self._size = 0
+        super().__init__()
+        self._begun = False
         self._texts = {name: bytearray() for name in ("content", "refusal", "reasoning_content", "reasoning")}
         self._details = bytearray()
         self._calls: list[_Call] = []
@@ -60,9 +104,38 @@ class MessageAssembler:
         self._audio_id = ""
 
     @property
-    def item(self) -> Item | None:
-        """The message so far in one fixed serialisation; None where none was begun, or where it is beyond the limit."""
-        if not self.begun or self._overflowed:
+    def reply(self) -> Reply:
+        if self._said.outcome in ("cut", "failed") or (item := self._build_item()) is None:
+            return self._said
+        return replace(self._said, items=(item,))
+
+    def _is_end(self, data: bytes) -> bool:
+        if data.strip() != DONE:
+            return False
+        if self._said.outcome == "cut" and self._begun:
+            self._said = replace(self._said, outcome="completed")
+        return True
+
+    def _take(self, chunk: Fields, *, size: int) -> None:
+        if self._said.response_id is None:
+            self._said = replace(self._said, response_id=chunk.text("id") or None)
+        self._said = _counted(self._said, chunk.object("usage"))
+        if chunk.span("error") != ABSENT:
+            self._said = replace(self._said, outcome="failed")
+            self._done = True
+        elif (choice := find_first_choice(chunk)) is not None:
+            self._take_choice(choice)
+
+    def _take_choice(self, choice: Fields) -> None:
+        if (delta := choice.object("delta")) is not None:
+            self._take_delta(delta)
+        self._said = _counted(self._said, choice.object("usage"))
+        if (outcome := _outcome(choice)) is not None:
+            self._said = replace(self._said, outcome=outcome)
+
+    def _build_item(self) -> Item | None:
+        """Return the message so far in one fixed serialisation; None where none was begun, or where it is beyond the limit."""
+        if not self._begun or not self._has_room(0):
             return None
         called = bool(self._calls or self._legacy)
         message: dict[str, object] = {"role": "assistant", "content": None if called else ""}
@@ -77,9 +150,9 @@ class MessageAssembler:
             message["audio"] = {"id": self._audio_id}
         return Item(encode(message))
 
-    def take(self, delta: Fields) -> None:
+    def _take_delta(self, delta: Fields) -> None:
         """Take the next piece of the message; anything may stand in its fields."""
-        self.begun = True
+        self._begun = True
         self._keep(self._texts["content"], _content(delta))
         for name in ("refusal", "reasoning_content", "reasoning"):
             if text := delta.text(name):
@@ -123,8 +196,7 @@ class MessageAssembler:
         other = known is not None and bool(known.id and call_id) and known.id != call_id
         if known is not None and not (other and named):
             return known
-        self._charge(CALL_BYTES + len(call_id))
-        if self._overflowed:
+        if not self._has_room(CALL_BYTES + len(call_id)):
             return None
         call = _Call(place=index if index is not None else len(self._calls))
         self._calls.append(call)
@@ -134,119 +206,16 @@ class MessageAssembler:
 
     def _keep(self, buffer: bytearray, text: str) -> None:
         data = text.encode()
-        self._charge(len(data))
-        if not self._overflowed:
+        if self._has_room(len(data)):
             buffer += data
 
-    def _charge(self, size: int) -> None:
-        """Count what is kept; beyond the limit let go of all of it, for half a message is none."""
-        self._size += size
-        if self._size > MAX_MESSAGE_BYTES and not self._overflowed:
-            self._overflowed = True
-            self._details.clear()
-            self._calls.clear()
-            self._at_index.clear()
-            self._legacy = None
-            for text in self._texts.values():
-                text.clear()
-
-
-def _content(delta: Fields) -> str:
-    """Return the text of a piece of content: a string, or, with some servers, parts."""
-    if (text := delta.text("content")) is not None:
-        return text
-    parts = (read_fields(part) for part in delta.elements("content") or [])
-    return "".join(part.text("text") or "" for part in parts if part is not None)
-
-
-def _payload(called: Fields, name: str) -> str:
-    """Return a piece of a call's payload; some servers send the arguments as an object and not as text."""
-    return called.text(name) or _object_text(called.span(name))
-
-
-def _object_text(span: bytes) -> str:
-    """Return the text of a JSON object; empty where it is none."""
-    item = read_item(span)
-    return item.raw.decode() if item else ""
-
-
-# How an answer ended where it did not simply end.
-FINISHES: Final[dict[str, Outcome]] = {
-    "length": "incomplete",
-    "max_tokens": "incomplete",
-    "content_filter": "incomplete",
-    "error": "failed",
-}
-DONE: Final = b"[DONE]"
-
-
-def _counted(said: Reply, usage: Fields | None) -> Reply:
-    """Return `said` with the counts of a usage object; what it leaves out or garbles stays as it was."""
-    if usage is None:
-        return said
-    details = usage.inner("prompt_tokens_details")
-    counts = (usage.count("prompt_tokens"), usage.count("completion_tokens"), details.count("cached_tokens"))
-    before = (said.input_tokens, said.output_tokens, said.cached_tokens)
-    new = [old if count is None else count for count, old in zip(counts, before, strict=True)]
-    return replace(said, input_tokens=new[0], output_tokens=new[1], cached_tokens=new[2])
-
-
-def _outcome(choice: Fields) -> Outcome | None:
-    """Return how an answer ended; None while it goes on. Servers have many words for a plain end."""
-    reason = choice.text("finish_reason")
-    return FINISHES.get(reason, "completed") if reason else None
-
-
-class ReplyAssembler:
-    """Reads a streamed answer from chunks cut anywhere; see `threadkeep.dialects.base.ReplyReader` for the contract.
-
-    Servers that imitate the API may leave `[DONE]` out. The outcome is therefore known from the finish reason on, while
-    `feed` turns true only with `[DONE]`, or with an error, after which nothing follows.
-    """
-
-    def __init__(self) -> None:
-        self._events = EventReader()
-        self._message = MessageAssembler()
-        self._said = Reply()
-        self._done = False
-
-    @property
-    def reply(self) -> Reply:
-        if self._said.outcome in ("cut", "failed") or (item := self._message.item) is None:
-            return self._said
-        return replace(self._said, items=(item,))
-
-    def feed(self, chunk: bytes) -> bool:
-        for data in self._events.feed(chunk):
-            if self._done:
-                break
-            if data.strip() == DONE:
-                self._end()
-            elif (piece := read_fields(data)) is not None:
-                self._take(piece)
-        return self._done
-
-    def _end(self) -> None:
-        self._done = True
-        if self._said.outcome == "cut" and self._message.begun:
-            self._said = replace(self._said, outcome="completed")
-
-    def _take(self, chunk: Fields) -> None:
-        if self._said.response_id is None:
-            self._said = replace(self._said, response_id=chunk.text("id") or None)
-        self._said = _counted(self._said, chunk.object("usage"))
-        if chunk.span("error") != ABSENT:
-            self._said = replace(self._said, outcome="failed")
-            self._done = True
-        elif (choice := find_first_choice(chunk)) is not None:
-            self._take_choice(choice)
-
-    def _take_choice(self, choice: Fields) -> None:
-        if (delta := choice.object("delta")) is not None:
-            self._message.take(delta)
-        self._said = _counted(self._said, choice.object("usage"))
-        if (outcome := _outcome(choice)) is not None:
-            self._said = replace(self._said, outcome=outcome)
+    def _forget(self) -> None:
+        self._details.clear()
+        self._calls.clear()
+        self._at_index.clear()
+        self._legacy = None
+        for text in self._texts.values():
+            text.clear()
 
 
 def read_reply(body: bytes) -> Reply:
@@ -310,7 +279,7 @@ def _envelope(answer: Answer, *, kind: str) -> Json:
     return {"id": answer.response_id, "object": kind, "created": answer.created_at, "model": answer.model}
 
 
-make_reader = ReplyAssembler
+make_reader = ChatReplyReader
 make_filter = answer_filter.ChatAnswerFilter
 merge_answers = answer_filter.merge_answers
 

@@ -6,6 +6,7 @@ hostile input: a reader never raises, keeps no more than `MAX_REPLY_BYTES`, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,12 +24,10 @@ from threadkeep.dialects.raw_json import (
     read_object,
     split_list,
 )
-from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.reply_reader import ReplyReader, count_tokens
 from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
-# Beyond this no content is put together: no model writes so much, and half a content would be a false one.
-MAX_REPLY_BYTES: Final = 64 * 1024 * 1024
 # What each part of our own costs beside its bytes, so that a stream of empty parts meets the same limit.
 PART_BYTES: Final = 64
 
@@ -47,19 +46,16 @@ STATUSES: Final = {
 }
 
 
-class ReplyAssembler:
-    """Reads a streamed answer from chunks cut anywhere; see `threadkeep.dialects.base.ReplyReader` for the contract.
+class GeminiReplyReader(ReplyReader):
+    """See `threadkeep.dialects.reply_reader.ReplyReader`.
 
     Neighbouring pieces of text become one part; a part with a signature, or of any other kind, keeps its exact bytes.
     """
 
     def __init__(self) -> None:
-        self._events = EventReader()
+        super().__init__()
         self._parts: list[bytes] = []
         self._open: tuple[bool, list[str]] | None = None
-        self._kept_bytes = 0
-        self._said = Reply()
-        self._done = False
 
     @property
     def reply(self) -> Reply:
@@ -68,18 +64,13 @@ class ReplyAssembler:
             return self._said
         return replace(self._said, items=(Item(b'{"role":"model","parts":' + join_list(parts) + b"}"),))
 
-    def feed(self, chunk: bytes) -> bool:
-        for data in self._events.feed(chunk):
-            if self._done:
-                break
-            if (answer := read_fields(data)) is not None:
-                self.take(answer)
-        return self._done
+    def take_all(self, answers: Sequence[bytes]) -> None:
+        """Take the answers of a list, which are what a stream has as events."""
+        for fields in map(read_fields, answers):
+            if fields is not None and not self._done:
+                self._take(fields, size=0)
 
-    def take(self, answer: Fields) -> None:
-        """Take the next answer of the run."""
-        if self._done:
-            return
+    def _take(self, answer: Fields, *, size: int) -> None:
         self._said = _count(self._said, answer)
         candidate = find_first_candidate(answer)
         if candidate is not None:
@@ -92,12 +83,7 @@ class ReplyAssembler:
     def _take_part(self, span: bytes) -> None:
         item = read_item(span)
         part = read_object(span)
-        self._kept_bytes += len(span) + PART_BYTES
-        if item is None or part is None:
-            return
-        if self._kept_bytes > MAX_REPLY_BYTES:
-            self._parts.clear()
-            self._open = None
+        if not self._has_room(len(span) + PART_BYTES) or item is None or part is None:
             return
         text, thought = part.get("text"), part.get("thought", False)
         if isinstance(text, str) and isinstance(thought, bool) and part.keys() <= {"text", "thought"}:
@@ -110,6 +96,10 @@ class ReplyAssembler:
         self._open = None
         self._parts.append(item.raw)
 
+    def _forget(self) -> None:
+        self._parts.clear()
+        self._open = None
+
     def _open_part(self) -> list[bytes]:
         if self._open is None:
             return []
@@ -117,7 +107,7 @@ class ReplyAssembler:
         return [encode_value({"text": "".join(texts), **({"thought": True} if thought else {})})]
 
 
-make_reader = ReplyAssembler
+make_reader = GeminiReplyReader
 make_filter = answer_filter.GeminiAnswerFilter
 merge_answers = answer_filter.merge_answers
 
@@ -139,10 +129,8 @@ def _read_list(body: bytes) -> Reply:
     answers = split_list(body)
     if answers is None:
         return Reply(outcome="cut")
-    reader = ReplyAssembler()
-    for answer in map(read_fields, answers):
-        if answer is not None:
-            reader.take(answer)
+    reader = GeminiReplyReader()
+    reader.take_all(answers)
     return reader.reply
 
 
@@ -163,11 +151,8 @@ def _count(said: Reply, answer: Fields) -> Reply:
     usage = answer.inner("usageMetadata")
     written, thought = usage.count("candidatesTokenCount"), usage.count("thoughtsTokenCount")
     output = None if written is None and thought is None else (written or 0) + (thought or 0)
-    found = (usage.count("promptTokenCount"), output, usage.count("cachedContentTokenCount"))
-    before = (said.input_tokens, said.output_tokens, said.cached_tokens)
-    new = [old if count is None else count for count, old in zip(found, before, strict=True)]
-    response_id = said.response_id or answer.text("responseId")
-    return replace(said, input_tokens=new[0], output_tokens=new[1], cached_tokens=new[2], response_id=response_id)
+    said = replace(said, response_id=said.response_id or answer.text("responseId"))
+    return count_tokens(said, read=usage.count("promptTokenCount"), written=output, cached=usage.count("cachedContentTokenCount"))
 
 
 def render_answer_stream(answer: Answer) -> bytes:

@@ -7,7 +7,8 @@ skips.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from msgspec.json import encode
@@ -15,7 +16,7 @@ from msgspec.json import encode
 from threadkeep.dialects.content_parts import read_speech_parts
 from threadkeep.dialects.messages import answer_filter
 from threadkeep.dialects.raw_json import Fields, Json, encode_value, join_list, read_fields, read_object, read_value
-from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.reply_reader import ReplyReader, count_tokens
 from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
@@ -79,9 +80,6 @@ class BlockInProgress:
             self._replaced[field] = text
 
 
-# Beyond this no message is put together: no model writes so much, and half a message would be a false one.
-MAX_REPLY_BYTES = 64 * 1024 * 1024
-
 # Any other reason means that more was to come.
 FINISHED: Final = frozenset({"end_turn", "tool_use", "stop_sequence"})
 COUNTS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
@@ -91,29 +89,16 @@ def _outcome(stop_reason: str | None) -> Outcome:
     return "completed" if stop_reason is None or stop_reason in FINISHED else "incomplete"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Counts:
-    """What was counted so far, in the provider's terms: what it read from its cache and wrote to it is not among its input."""
+def _count(counts: dict[str, int], usage: Fields) -> None:
+    """Take the counts of a newer usage, in the provider's terms; one that it leaves out stays."""
+    counts.update({name: count for name in COUNTS if (count := usage.count(name)) is not None})
 
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens: int | None = None
 
-    def updated(self, usage: Fields) -> _Counts:
-        """Return the counts after a newer usage; a count it leaves out stays."""
-        counts = {name: usage.count(name) for name in COUNTS}
-        return replace(self, **{name: count for name, count in counts.items() if count is not None})
-
-    def on(self, reply: Reply) -> Reply:
-        """Return the reply with these counts, its input being all that was sent."""
-        cache = (self.cache_read_input_tokens or 0) + (self.cache_creation_input_tokens or 0)
-        return replace(
-            reply,
-            input_tokens=None if self.input_tokens is None else self.input_tokens + cache,
-            cached_tokens=self.cache_read_input_tokens,
-            output_tokens=self.output_tokens,
-        )
+def _with_counts(reply: Reply, counts: Mapping[str, int]) -> Reply:
+    """Return the reply with these counts. What the provider read from its cache and wrote to it is not among its input."""
+    read, *cached, written = map(counts.get, COUNTS)
+    sent = None if read is None else read + sum(count or 0 for count in cached)
+    return count_tokens(reply, read=sent, written=written, cached=cached[0])
 
 
 def _message_of(blocks: list[bytes]) -> tuple[Item, ...]:
@@ -130,39 +115,30 @@ def read_reply(body: bytes) -> Reply:
         return Reply(outcome="failed")
     blocks = [block for block in content if read_object(block) is not None]
     reply = Reply(items=_message_of(blocks), response_id=message.text("id"), outcome=_outcome(message.text("stop_reason")))
-    return _Counts().updated(message.inner("usage")).on(reply)
+    counts: dict[str, int] = {}
+    _count(counts, message.inner("usage"))
+    return _with_counts(reply, counts)
 
 
-class ReplyAssembler:
-    """Reads a streamed answer from chunks cut anywhere; see `threadkeep.dialects.base.ReplyReader` for the contract.
+class MessagesReplyReader(ReplyReader):
+    """See `threadkeep.dialects.reply_reader.ReplyReader`.
 
     The message holds every block that is complete so far: that is what a client keeps of an answer that breaks off.
     """
 
     def __init__(self) -> None:
-        self._events = EventReader()
-        self._done = False
+        super().__init__()
         self._stop_reason: str | None = None
         self._growing: dict[int, BlockInProgress] = {}
         self._complete: dict[int, bytes] = {}
-        self._kept_bytes = 0
-        self._said = Reply()
-        self._counts = _Counts()
+        self._counts: dict[str, int] = {}
         self._message: tuple[Item, ...] | None = ()
 
     @property
     def reply(self) -> Reply:
         if self._message is None:
             self._message = _message_of([self._complete[index] for index in sorted(self._complete)])
-        return self._counts.on(replace(self._said, items=self._message))
-
-    def feed(self, chunk: bytes) -> bool:
-        for data in self._events.feed(chunk):
-            if self._done:
-                break
-            if (event := read_fields(data)) is not None:
-                self._take(event, size=len(data))
-        return self._done
+        return _with_counts(replace(self._said, items=self._message), self._counts)
 
     def _take(self, event: Fields, *, size: int) -> None:
         match event.text("type"):
@@ -175,10 +151,10 @@ class ReplyAssembler:
             case "message_start":
                 message = event.inner("message")
                 self._said = replace(self._said, response_id=message.text("id"))
-                self._counts = self._counts.updated(message.inner("usage"))
+                _count(self._counts, message.inner("usage"))
             case "message_delta":
                 self._stop_reason = event.inner("delta").text("stop_reason") or self._stop_reason
-                self._counts = self._counts.updated(event.inner("usage"))
+                _count(self._counts, event.inner("usage"))
             case "message_stop":
                 for index in list(self._growing):
                     self._finish(index)
@@ -198,15 +174,10 @@ class ReplyAssembler:
         if block is not None and self._has_room(size):
             block.take(event.inner("delta"))
 
-    def _has_room(self, size: int) -> bool:
-        """Count what is kept; beyond the limit let go of all of it."""
-        self._kept_bytes += size
-        if self._kept_bytes <= MAX_REPLY_BYTES:
-            return True
+    def _forget(self) -> None:
         self._growing.clear()
         self._complete.clear()
         self._message = ()
-        return False
 
     def _finish(self, index: int | None) -> None:
         block = self._growing.pop(index, None) if index is not None else None
@@ -288,7 +259,7 @@ def _message(answer: Answer, *, content: list[Json], stop_reason: str | None) ->
     }
 
 
-make_reader = ReplyAssembler
+make_reader = MessagesReplyReader
 make_filter = answer_filter.MessagesAnswerFilter
 merge_answers = answer_filter.merge_answers
 

@@ -14,8 +14,8 @@ from msgspec.json import encode
 
 from threadkeep.dialects.content_parts import read_speech_parts
 from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item, read_object
+from threadkeep.dialects.reply_reader import ReplyReader
 from threadkeep.dialects.responses import answer_filter
-from threadkeep.dialects.sse import EventReader
 from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
@@ -66,15 +66,13 @@ def read_reply(body: bytes) -> Reply:
     return _reply(response, outcome=STATUSES.get(status, "incomplete"))
 
 
-class ReplyAssembler:
-    """Reads a streamed answer from chunks cut anywhere; see `threadkeep.dialects.base.ReplyReader` for the contract."""
+class ResponsesReplyReader(ReplyReader):
+    """See `threadkeep.dialects.reply_reader.ReplyReader`."""
 
     def __init__(self) -> None:
-        self._events = EventReader()
-        self._done = False
+        super().__init__()
         self._streamed: dict[int, Item] = {}
         self._next_index = 0
-        self._said = Reply()
 
     @property
     def reply(self) -> Reply:
@@ -82,16 +80,10 @@ class ReplyAssembler:
             return self._said
         return replace(self._said, items=tuple(self._streamed[index] for index in sorted(self._streamed)))
 
-    def feed(self, chunk: bytes) -> bool:
-        for data in self._events.feed(chunk):
-            if not self._done and (event := read_fields(data)) is not None:
-                self._take(event)
-        return self._done
-
-    def _take(self, event: Fields) -> None:
+    def _take(self, event: Fields, *, size: int) -> None:
         kind = event.text("type") or ""
         if kind == "response.output_item.done":
-            self._take_item(event)
+            self._take_item(event, size=size)
         elif kind in TERMINAL:
             said = _reply(event.inner("response"), outcome=TERMINAL[kind])
             self._said = replace(said, response_id=said.response_id or self._said.response_id)
@@ -99,9 +91,12 @@ class ReplyAssembler:
         elif kind == "response.created":
             self._said = replace(self._said, response_id=event.inner("response").text("id"))
 
-    def _take_item(self, event: Fields) -> None:
+    def _forget(self) -> None:
+        self._streamed.clear()
+
+    def _take_item(self, event: Fields, *, size: int) -> None:
         item = read_item(event.span("item"))
-        if item is None:
+        if not self._has_room(size) or item is None:
             return
         index = event.count("output_index")
         place = self._next_index if index is None else index
@@ -204,7 +199,7 @@ def _response(answer: Answer, *, status: str) -> Json:
     }
 
 
-make_reader = ReplyAssembler
+make_reader = ResponsesReplyReader
 make_filter = answer_filter.ResponsesAnswerFilter
 merge_answers = answer_filter.merge_answers
 
