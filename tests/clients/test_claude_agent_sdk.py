@@ -27,7 +27,7 @@ from tests.drivers.npm import CLAUDE_CODE
 from threadkeep import Config, Threadkeep
 from threadkeep.adapters.bridge import shared
 from threadkeep.adapters.claude_agent_sdk import ThreadkeepSessionStore
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES
 from threadkeep.store import RecordKind
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="the client compacts by itself")]

@@ -14,7 +14,7 @@ from tests.drivers.npm import CLAUDE_CODE, PI
 from tests.drivers.pi import pi_process
 
 from threadkeep import Config, Threadkeep
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES
 from threadkeep.transfer.importer import Importer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="the clients compact by themselves")]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects import CHAT
 from threadkeep.items import Item, ItemKind
 
 REQUESTS = sorted((Path(__file__).parent / "fixtures" / "chat" / "requests").glob("*.json"))

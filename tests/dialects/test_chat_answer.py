@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from threadkeep.dialects import Answer, Reply
-from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects import CHAT, Answer, Reply
 
 
 def answer(text: str) -> Answer:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threadkeep.compaction import Ledger, render_state
-from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects import CHAT
 from threadkeep.dialects.values import SEPARATOR
 from threadkeep.items import Item, Role
 

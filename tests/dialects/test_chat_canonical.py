@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects import CHAT
 from threadkeep.items import Item
 
 Json = dict[str, Any]

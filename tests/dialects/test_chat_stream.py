@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects import Reply, reply_reader
-from threadkeep.dialects.chat import CHAT, replies
+from threadkeep.dialects import CHAT, Reply, reply_reader
+from threadkeep.dialects.chat import replies
 from threadkeep.items import Item, ItemKind
 
 FIXTURES = Path(__file__).parent / "fixtures" / "chat"

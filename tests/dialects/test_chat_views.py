@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from threadkeep.dialects.chat import CHAT
+from threadkeep.dialects import CHAT
 from threadkeep.items import Item, ItemKind, Role, ToolCall, ToolOutput, View, find_boundaries, find_open_calls, find_orphans
 
 REQUESTS = Path(__file__).parent / "fixtures" / "chat" / "requests"

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects import Dialect
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES, Dialect
 from threadkeep.items import Item, ItemKind, Role, View
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"

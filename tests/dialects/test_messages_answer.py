@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from threadkeep.dialects import Answer, Reply
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES, Answer, Reply
 from threadkeep.items import Item
 
 REPLY = Reply(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES
 from threadkeep.dialects.messages.markers import remove_markers
 from threadkeep.dialects.messages.thinking_blocks import remove_thinking
 from threadkeep.items import Item, ItemKind

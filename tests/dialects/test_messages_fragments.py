@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES
 from threadkeep.items import ItemKind, Role, ToolOutput, View
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES
 from threadkeep.dialects.messages.markers import count_markers, remove_markers, set_marker
 from threadkeep.dialects.messages.thinking_blocks import remove_thinking
 from threadkeep.items import Item

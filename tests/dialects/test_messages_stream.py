@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.dialects import Reply, reply_reader
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES, Reply, reply_reader
 from threadkeep.items import Item
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"

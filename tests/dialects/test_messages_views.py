@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inline_snapshot import snapshot
 
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects import MESSAGES
 from threadkeep.items import ItemKind, Role, ToolCall, ToolOutput, View, find_boundaries, find_open_calls, find_orphans
 
 FIXTURES = Path(__file__).parent / "fixtures" / "messages"

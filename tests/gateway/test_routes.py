@@ -8,9 +8,7 @@ import pytest
 from multidict import CIMultiDict
 from yarl import URL
 
-from threadkeep.dialects.chat import CHAT
-from threadkeep.dialects.messages import MESSAGES
-from threadkeep.dialects.responses import RESPONSES
+from threadkeep.dialects import CHAT, MESSAGES, RESPONSES
 from threadkeep.errors import BadInput
 from threadkeep.gateway.app import Gateway
 from threadkeep.gateway.conversation.request import Refused

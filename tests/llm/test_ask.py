@@ -19,7 +19,7 @@ from tests.doubles.model_server import (
 )
 from tests.llm.wires import CHAT, CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
 
-from threadkeep.dialects.responses import RESPONSES as RESPONSE_DIALECT
+from threadkeep.dialects import RESPONSES as RESPONSE_DIALECT
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable, ThreadkeepError
 
 pytestmark = pytest.mark.anyio

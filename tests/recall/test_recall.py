@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.histories import answered, call, output, said, turns
 
 from threadkeep import Threadkeep
-from threadkeep.dialects import DIALECTS
-from threadkeep.dialects.responses import RESPONSES
+from threadkeep.dialects import DIALECTS, RESPONSES
 from threadkeep.errors import RecordNotFound
 from threadkeep.recall import make_excerpt
 from threadkeep.recall.recall import EXCERPT_CHARS, is_echo

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from threadkeep.dialects.base import Dialect, Wire
-from threadkeep.dialects.chat import CHAT
-from threadkeep.dialects.gemini import GEMINI
-from threadkeep.dialects.messages import MESSAGES
+from threadkeep.dialects.chat.dialect import CHAT
+from threadkeep.dialects.gemini.dialect import GEMINI
+from threadkeep.dialects.messages.dialect import MESSAGES
 from threadkeep.dialects.reply_reader import ReplyReader
-from threadkeep.dialects.responses import RESPONSES
+from threadkeep.dialects.responses.dialect import RESPONSES
 from threadkeep.dialects.values import Answer, AnswerForm, Delta, Reply, Request, Speech, Target
 from threadkeep.errors import UnknownDialect
 from threadkeep.items import Item, ToolCall

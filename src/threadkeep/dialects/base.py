@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+import msgspec
+
 from threadkeep.dialects.answer_filter import AnswerFilter
 from threadkeep.dialects.api import Api
 from threadkeep.dialects.raw_json import (
@@ -14,14 +16,15 @@ from threadkeep.dialects.raw_json import (
     encode_canonical,
     join_list,
     join_object,
+    read_items,
     read_object,
     split_list,
     split_object,
 )
 from threadkeep.dialects.reply_reader import ReplyReader
-from threadkeep.dialects.request_parts import make_item, read_items
 from threadkeep.dialects.values import ERASED_NAME, Answer, Delta, Reply, Request, Speech, SplitItem
-from threadkeep.items import Item, Role, ToolCall, View
+from threadkeep.errors import InvalidItem
+from threadkeep.items import Item, Role, ToolCall, View, is_json
 
 
 class Wire(Protocol):
@@ -167,7 +170,14 @@ class Dialect(ABC):
         Raises:
             InvalidItem: It is not a JSON object, or holds what JSON cannot say.
         """
-        return make_item(value, dialect=self.name)
+        if not isinstance(value, dict):
+            raise InvalidItem(dialect=self.name, reason=f"a JSON object was expected, not {type(value).__name__}")
+        try:
+            if is_json(value):
+                return Item(msgspec.json.encode(value))
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise InvalidItem(dialect=self.name, reason=str(error)) from error
+        raise InvalidItem(dialect=self.name, reason="it holds something JSON cannot say")
 
     def view(self, item: Item) -> View:
         """Return what is known about an item. An unknown form is `OPAQUE`, never an error."""
@@ -217,3 +227,9 @@ class Dialect(ABC):
     def has_sealed(self, item: Item) -> bool:
         """Whether an item holds what only the account it was issued to may send back."""
         return any(mark in item.raw for mark in self.sealed_marks) and self.remove_sealed(item) is not item
+
+
+def compose_request(fields: Mapping[str, object], *, head: Sequence[Item] = ()) -> Request:
+    """Return a request without a history; a field that says nothing is left out."""
+    said = {name: msgspec.json.encode(value) for name, value in fields.items() if value}
+    return Request(fields=said, head=tuple(head), items=())

@@ -127,6 +127,14 @@ def read_item(span: bytes) -> Item | None:
     return Item(span) if span.startswith(b"{") else None
 
 
+def read_items(history: bytes) -> list[Item] | None:
+    """Return the items of a history: a list of nothing but objects."""
+    spans = split_list(history)
+    if spans is None or not all(span.startswith(b"{") for span in spans):
+        return None
+    return [Item(span) for span in spans]
+
+
 def _with_marks(raw: bytes) -> bytes:
     """Return `raw` with its lone halves out of a strict reader's sight; nothing where it has none, or no way back."""
     marked = b"" if _MARK_BYTES in raw else repair_surrogates(raw, mark=_MARK_BYTES)

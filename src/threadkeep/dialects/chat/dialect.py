@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.base import Dialect, Wire
+from threadkeep.dialects.base import Dialect, Wire, compose_request
 from threadkeep.dialects.chat import replies
 from threadkeep.dialects.chat.api import ChatApi
 from threadkeep.dialects.chat.item_views import OUTPUTS, read_role, read_view
@@ -23,9 +23,6 @@ from threadkeep.dialects.raw_json import (
     read_value,
     split_list,
     split_object,
-)
-from threadkeep.dialects.request_parts import (
-    compose_request,
 )
 from threadkeep.dialects.values import ABORTED, SEPARATOR, Request
 from threadkeep.items import Item, View

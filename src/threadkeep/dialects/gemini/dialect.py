@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.base import Dialect, Wire
+from threadkeep.dialects.base import Dialect, Wire, compose_request
 from threadkeep.dialects.gemini import replies
 from threadkeep.dialects.gemini.api import GeminiApi, make_response, merge_declarations, read_call
 from threadkeep.dialects.gemini.parts import (
@@ -32,9 +32,6 @@ from threadkeep.dialects.raw_json import (
     read_value,
     split_list,
     split_object,
-)
-from threadkeep.dialects.request_parts import (
-    compose_request,
 )
 from threadkeep.dialects.values import ABORTED, Request
 from threadkeep.items import Item, ItemKind, Role, View

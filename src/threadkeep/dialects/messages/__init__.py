@@ -1,7 +1,1 @@
 """Anthropic Messages."""
-
-from __future__ import annotations
-
-from threadkeep.dialects.messages.dialect import MESSAGES
-
-__all__ = ["MESSAGES"]

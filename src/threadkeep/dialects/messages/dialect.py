@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.base import Dialect, Wire
+from threadkeep.dialects.base import Dialect, Wire, compose_request
 from threadkeep.dialects.messages import replies
 from threadkeep.dialects.messages.api import MessagesApi
 from threadkeep.dialects.messages.blocks import list_blocks, read_text_field
@@ -26,9 +26,6 @@ from threadkeep.dialects.raw_json import (
     read_value,
     split_list,
     split_object,
-)
-from threadkeep.dialects.request_parts import (
-    compose_request,
 )
 from threadkeep.dialects.values import ABORTED, UNREADABLE, Request
 from threadkeep.items import Item, ItemKind, View

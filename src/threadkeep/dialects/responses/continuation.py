@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Final
 
-from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_object, read_value, split_object
-from threadkeep.dialects.request_parts import read_items
+from threadkeep.dialects.raw_json import join_list, join_object, make_text_part, read_items, read_object, read_value, split_object
 from threadkeep.dialects.responses.compaction import TYPES
 from threadkeep.dialects.responses.item_views import read_view
 from threadkeep.dialects.values import CHECKPOINT_PREFIX

@@ -7,12 +7,9 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from threadkeep.dialects.base import Dialect, Wire
+from threadkeep.dialects.base import Dialect, Wire, compose_request
 from threadkeep.dialects.content_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, join_object, read_object, split_object
-from threadkeep.dialects.request_parts import (
-    compose_request,
-)
 from threadkeep.dialects.responses import continuation, replies
 from threadkeep.dialects.responses.api import ResponsesApi
 from threadkeep.dialects.responses.item_views import NAMED_BY_ID, read_kind, read_view
