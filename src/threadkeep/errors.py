@@ -62,24 +62,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 import msgspec
 
 
 class ThreadkeepError(Exception):
-    """The root of the tree; catch it to catch everything threadkeep raises on purpose."""
+    """The root of the tree; catch it to catch everything threadkeep raises on purpose.
+
+    The code of a class is its name in snake case: `store_full` for `StoreFull`.
+    """
 
     code: ClassVar[str] = "threadkeep_error"
 
+    def __init_subclass__(cls) -> None:
+        cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+
 
 class BadInput(ThreadkeepError):
-    code = "bad_input"
+    """What was given cannot be used."""
 
 
 class InvalidItem(BadInput):
-    code = "invalid_item"
-
     def __init__(self, *, dialect: str, reason: str) -> None:
         super().__init__(f"this is not an item of the {dialect!r} dialect: {reason}; nothing was recorded")
         self.dialect = dialect
@@ -87,8 +92,6 @@ class InvalidItem(BadInput):
 
 
 class InvalidThreadId(BadInput):
-    code = "invalid_thread_id"
-
     def __init__(self, thread_id: str) -> None:
         super().__init__(
             f"{thread_id!r} cannot name a thread; use 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
@@ -97,24 +100,18 @@ class InvalidThreadId(BadInput):
 
 
 class InvalidPointer(BadInput):
-    code = "invalid_pointer"
-
     def __init__(self, text: str) -> None:
         super().__init__(f"{text!r} is not a pointer; write THREAD#ORDINAL, or #ORDINAL within a thread")
         self.text = text
 
 
 class InvalidTarget(BadInput):
-    code = "invalid_target"
-
     def __init__(self, thread_id: str, reason: str) -> None:
         super().__init__(f"thread {thread_id!r}: {reason}")
         self.thread_id = thread_id
 
 
 class NotEnoughTurns(InvalidTarget):
-    code = "not_enough_turns"
-
     def __init__(self, thread_id: str, *, asked: int, turns: int) -> None:
         if turns:
             reason = f"has {turns} turn{'' if turns == 1 else 's'}, so {asked} cannot be taken back; name a number up to {turns}"
@@ -126,32 +123,24 @@ class NotEnoughTurns(InvalidTarget):
 
 
 class UnknownDialect(BadInput):
-    code = "unknown_dialect"
-
     def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
         super().__init__(f"no dialect is called {name!r}; known: {', '.join(known)}")
         self.name = name
 
 
 class UnreadableTranscript(BadInput):
-    code = "unreadable_transcript"
-
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path!r} cannot be imported: {reason}")
         self.path = path
 
 
 class UnknownFormat(BadInput):
-    code = "unknown_format"
-
     def __init__(self, path: str, *, known: tuple[str, ...]) -> None:
         super().__init__(f"{path!r} is of no known format; name it with --format, one of {', '.join(known)}")
         self.path = path
 
 
 class CannotExport(BadInput):
-    code = "cannot_export"
-
     def __init__(self, thread_id: str, *, form: str, dialect: str) -> None:
         super().__init__(
             f"thread {thread_id!r} speaks {dialect!r}, and items are never translated; it cannot be written as {form!r}"
@@ -160,28 +149,22 @@ class CannotExport(BadInput):
 
 
 class UnknownStrategy(BadInput):
-    code = "unknown_strategy"
-
     def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
         super().__init__(f"no compaction strategy is called {name!r}; known: {', '.join(known)}")
         self.name = name
 
 
 class NotFound(ThreadkeepError):
-    code = "not_found"
+    """What was named is not there."""
 
 
 class ThreadNotFound(NotFound):
-    code = "thread_not_found"
-
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"no thread {thread_id!r} in this store; `threadkeep threads` lists those there are")
         self.thread_id = thread_id
 
 
 class AmbiguousThread(NotFound):
-    code = "ambiguous_thread"
-
     def __init__(self, prefix: str, *, matches: tuple[str, ...]) -> None:
         super().__init__(f"{prefix!r} could be any of {', '.join(matches)}; add a letter")
         self.prefix = prefix
@@ -189,8 +172,6 @@ class AmbiguousThread(NotFound):
 
 
 class EntryNotFound(NotFound):
-    code = "entry_not_found"
-
     def __init__(self, thread_id: str, entry_id: str, *, near: tuple[str, ...]) -> None:
         there = f"there are {', '.join(near)}" if near else "it is empty so far"
         super().__init__(
@@ -202,8 +183,6 @@ class EntryNotFound(NotFound):
 
 
 class RecordNotFound(NotFound):
-    code = "record_not_found"
-
     def __init__(self, thread_id: str, ordinal: int) -> None:
         super().__init__(f"thread {thread_id!r} has no record #{ordinal} on its path")
         self.thread_id = thread_id
@@ -230,12 +209,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Conflict(ThreadkeepError):
-    code = "conflict"
+    """Something else happened first."""
 
 
 class OrdinalConflict(Conflict):
-    code = "ordinal_conflict"
-
     def __init__(self, thread_id: str, *, expected: int, actual: int) -> None:
         super().__init__(f"thread {thread_id!r} is at ordinal {actual}, not {expected}; reload it and append again")
         self.thread_id = thread_id
@@ -244,16 +221,12 @@ class OrdinalConflict(Conflict):
 
 
 class ThreadExists(Conflict):
-    code = "thread_exists"
-
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"a thread {thread_id!r} is already there; resume it or choose another name")
         self.thread_id = thread_id
 
 
 class CopyConflict(Conflict):
-    code = "copy_conflict"
-
     def __init__(self, thread_id: str, *, ordinal: int, reason: str) -> None:
         super().__init__(f"thread {thread_id!r} is in both stores and {reason} at #{ordinal}; nothing of it was changed")
         self.thread_id = thread_id
@@ -261,8 +234,6 @@ class CopyConflict(Conflict):
 
 
 class StaleCheckpoint(Conflict):
-    code = "stale_checkpoint"
-
     def __init__(self, thread_id: str) -> None:
         super().__init__(
             f"thread {thread_id!r} changed under the compaction: its span left the live path, or something of it was erased; "
@@ -273,24 +244,18 @@ class StaleCheckpoint(Conflict):
 
 
 class CompactionRunning(Conflict):
-    code = "compaction_running"
-
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"thread {thread_id!r} is being compacted by another worker; its checkpoint will appear when it is done")
         self.thread_id = thread_id
 
 
 class TurnRunning(Conflict):
-    code = "turn_running"
-
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"another host is running a turn of thread {thread_id!r}; send it mail, or try again")
         self.thread_id = thread_id
 
 
 class TurnTakenOver(Conflict):
-    code = "turn_taken_over"
-
     def __init__(self, thread_id: str) -> None:
         super().__init__(
             f"another host took over the turn of thread {thread_id!r} while this one was silent; "
@@ -300,12 +265,10 @@ class TurnTakenOver(Conflict):
 
 
 class CompactionError(ThreadkeepError):
-    code = "compaction_error"
+    """A compaction was not made."""
 
 
 class NothingToCompact(CompactionError):
-    code = "nothing_to_compact"
-
     def __init__(self, thread_id: str, *, reason: str) -> None:
         super().__init__(f"thread {thread_id!r} has nothing to compact: {reason}")
         self.thread_id = thread_id
@@ -314,16 +277,12 @@ class NothingToCompact(CompactionError):
 
 
 class NothingToUndo(CompactionError):
-    code = "nothing_to_undo"
-
     def __init__(self, thread_id: str, missing: str = "checkpoint on its live path to undo") -> None:
         super().__init__(f"thread {thread_id!r} has no {missing}")
         self.thread_id = thread_id
 
 
 class CompactionStopped(CompactionError):
-    code = "compaction_stopped"
-
     def __init__(self, thread_id: str, *, event: str, reason: str) -> None:
         kept = "nothing was changed" if event == "PreCompact" else "the compaction is kept"
         super().__init__(f"a {event} hook stopped the turn of thread {thread_id!r}: {reason}; {kept}")
@@ -333,8 +292,6 @@ class CompactionStopped(CompactionError):
 
 
 class BrokenWindow(CompactionError):
-    code = "broken_window"
-
     def __init__(self, thread_id: str, *, faults: tuple[str, ...]) -> None:
         super().__init__(
             f"thread {thread_id!r}: the compacted window is not well formed ({'; '.join(faults)}); nothing was written"
@@ -345,12 +302,10 @@ class BrokenWindow(CompactionError):
 
 
 class ModelError(ThreadkeepError):
-    code = "model_error"
+    """A model gave no answer."""
 
 
 class UnknownModel(ModelError):
-    code = "unknown_model"
-
     def __init__(self, name: str, *, reason: str) -> None:
         super().__init__(f"{name!r} names no model that can be asked: {reason}")
         self.name = name
@@ -358,8 +313,6 @@ class UnknownModel(ModelError):
 
 
 class ModelOverflow(ModelError):
-    code = "model_overflow"
-
     def __init__(self, name: str, *, limit_tokens: int | None = None) -> None:
         limit = f" of {limit_tokens} tokens" if limit_tokens else ""
         super().__init__(f"the request does not fit the window{limit} of {name}; send less")
@@ -368,8 +321,6 @@ class ModelOverflow(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    code = "model_unavailable"
-
     def __init__(self, name: str, *, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(f"{name} gave no complete answer: {reason}; ask again later")
         self.name = name
@@ -378,8 +329,6 @@ class ModelUnavailable(ModelError):
 
 
 class ModelRejected(ModelError):
-    code = "model_rejected"
-
     def __init__(self, name: str, *, status: int, reason: str) -> None:
         super().__init__(f"{name} refused this request (HTTP {status}): {reason}")
         self.name = name
@@ -390,12 +339,8 @@ class ModelRejected(ModelError):
 class LaunchError(ThreadkeepError):
     """A client was not started."""
 
-    code = "launch_error"
-
 
 class ClientMissing(LaunchError):
-    code = "client_missing"
-
     def __init__(self, command: str, *, install: str | None = None) -> None:
         what_next = f"install it with `{install}`" if install else "check the name, or install it"
         super().__init__(f"there is no command {command!r} on your PATH; {what_next}")
@@ -403,8 +348,6 @@ class ClientMissing(LaunchError):
 
 
 class CannotLaunch(LaunchError):
-    code = "cannot_launch"
-
     def __init__(self, client: str, *, reason: str) -> None:
         super().__init__(f"{client} was not started: {reason}")
         self.client = client
@@ -412,8 +355,6 @@ class CannotLaunch(LaunchError):
 
 
 class GatewayNotStarted(LaunchError):
-    code = "gateway_not_started"
-
     def __init__(self, *, reason: str, log: str) -> None:
         super().__init__(f"the gateway did not start: {reason}; its log is {log}")
         self.reason = reason
@@ -421,20 +362,16 @@ class GatewayNotStarted(LaunchError):
 
 
 class GatewayError(ThreadkeepError):
-    code = "gateway_error"
+    """The gateway cannot run."""
 
 
 class UnsafeBind(GatewayError):
-    code = "unsafe_bind"
-
     def __init__(self, host: str) -> None:
         super().__init__(f"refusing to listen on {host}: anyone there could read every thread; use 127.0.0.1 or ::1, or --keys")
         self.host = host
 
 
 class PortTaken(GatewayError):
-    code = "port_taken"
-
     def __init__(self, host: str, port: int) -> None:
         super().__init__(f"{host}:{port} is in use; stop what listens there or choose another --port")
         self.host = host
@@ -442,8 +379,6 @@ class PortTaken(GatewayError):
 
 
 class CannotListen(GatewayError):
-    code = "cannot_listen"
-
     def __init__(self, host: str, port: int, *, reason: str) -> None:
         super().__init__(f"cannot listen on {host}:{port}: {reason}; choose another --host or --port")
         self.host = host
@@ -451,8 +386,6 @@ class CannotListen(GatewayError):
 
 
 class CannotKeepToken(GatewayError):
-    code = "cannot_keep_token"
-
     def __init__(self, path: str, *, reason: str) -> None:
         super().__init__(f"the control API's token cannot be kept in {path}: {reason}; give one with THREADKEEP_CONTROL_TOKEN")
         self.path = path
@@ -460,16 +393,12 @@ class CannotKeepToken(GatewayError):
 
 
 class NoServiceManager(GatewayError):
-    code = "no_service_manager"
-
     def __init__(self, reason: str) -> None:
         super().__init__(f"the gateway cannot be installed as a service: {reason}; run `threadkeep serve` yourself instead")
         self.reason = reason
 
 
 class ServiceFailed(GatewayError):
-    code = "service_failed"
-
     def __init__(self, command: str, *, reason: str) -> None:
         super().__init__(f"`{command}` failed: {reason or 'it said nothing'}; `threadkeep service status` shows what is there")
         self.command = command
@@ -479,16 +408,12 @@ class ServiceFailed(GatewayError):
 class StoreError(ThreadkeepError):
     """Something about the store itself; `location` says which one."""
 
-    code = "store_error"
-
     def __init__(self, location: str, text: str) -> None:
         super().__init__(f"store {location}: {text}")
         self.location = location
 
 
 class StoreMissing(StoreError):
-    code = "store_missing"
-
     def __init__(self, location: str) -> None:
         super().__init__(
             location, "there is no such store yet; `threadkeep serve` or the library makes one when it first records"
@@ -496,44 +421,32 @@ class StoreMissing(StoreError):
 
 
 class StoreBusy(StoreError):
-    code = "store_busy"
-
     def __init__(self, location: str) -> None:
         super().__init__(location, "another process kept the write lock too long; nothing was written, try again")
 
 
 class StoreUnreachable(StoreError):
-    code = "store_unreachable"
-
     def __init__(self, location: str, reason: str) -> None:
         super().__init__(location, f"its server is unreachable or refuses the login ({reason}); nothing was written, check both")
         self.reason = reason
 
 
 class StoreFull(StoreError):
-    code = "store_full"
-
     def __init__(self, location: str) -> None:
         super().__init__(location, "the disk is full; nothing was written, free some space and try again")
 
 
 class StoreReadOnly(StoreError):
-    code = "store_read_only"
-
     def __init__(self, location: str) -> None:
         super().__init__(location, "the file or its folder cannot be written; check its permissions")
 
 
 class StoreForeign(StoreError):
-    code = "store_foreign"
-
     def __init__(self, location: str) -> None:
         super().__init__(location, "this file was not made by threadkeep; it was left untouched, choose another path")
 
 
 class StoreTooNew(StoreError):
-    code = "store_too_new"
-
     def __init__(self, location: str, *, found: int, known: int) -> None:
         super().__init__(location, f"its schema is version {found}, this threadkeep knows {known}; upgrade threadkeep")
         self.found = found
@@ -541,15 +454,11 @@ class StoreTooNew(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    code = "store_corrupt"
-
     def __init__(self, location: str, detail: str) -> None:
         super().__init__(location, f"the file is damaged ({detail}); keep a copy, then run `threadkeep verify`")
         self.detail = detail
 
 
 class StoreClosed(StoreError):
-    code = "store_closed"
-
     def __init__(self, location: str) -> None:
         super().__init__(location, "it is closed; open it again")

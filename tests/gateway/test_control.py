@@ -260,6 +260,6 @@ def test_an_error_without_a_status_has_that_of_its_kind() -> None:
     """A more special error is answered like what it is."""
 
     class Fuller(StoreFull):
-        code = "fuller"
+        """A disk that is fuller than full."""
 
     assert find_status(Fuller("here")) == 507
