@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 
 from threadkeep.store.search_words import space_cjk, split_phrases
+from threadkeep.threads.records import Body
 
-VERSION = 1
 _space = re.compile(r"\s+")
 
 Kind = Literal["rule", "decision", "fact"]
@@ -43,7 +43,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pinned: bool = False
 
 
-class FailedExtraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="failed"):
+class FailedExtraction(Body, frozen=True, kw_only=True, tag_field="memory", tag="failed"):
     """A failed extraction of a thread up to `watermark`; it is tried again from `retry_at_ms` on."""
 
     thread: str
@@ -51,10 +51,9 @@ class FailedExtraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     error: str
     attempt: int
     retry_at_ms: int
-    v: int = VERSION
 
 
-class Extraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="extracted"):
+class Extraction(Body, frozen=True, kw_only=True, tag_field="memory", tag="extracted"):
     """What was extracted from a thread up to `watermark`, possibly nothing; the newest of a thread counts.
 
     A `polluted` thread read untrusted text: nothing is ever extracted from it.
@@ -67,18 +66,16 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     superseded: list[str] = msgspec.field(default_factory=list)
     fell_back_from: str | None = None
     polluted: bool = False
-    v: int = VERSION
 
 
-class Citation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="cited"):
+class Citation(Body, frozen=True, kw_only=True, tag_field="memory", tag="cited"):
     """Memories that an answer cited."""
 
     ids: list[str]
     at_ms: int
-    v: int = VERSION
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="memory", tag="snapshot"):
+class Snapshot(Body, frozen=True, kw_only=True, tag_field="memory", tag="snapshot"):
     """All memories, and how far each thread was read; earlier records need not be read.
 
     Attributes:
@@ -98,7 +95,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     polluted: list[str] = msgspec.field(default_factory=list)
     nonce: str = ""
     cleared_to: int = 0
-    v: int = VERSION
 
 
 MemoryRecord = Snapshot | Extraction | FailedExtraction | Citation

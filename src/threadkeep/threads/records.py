@@ -56,7 +56,13 @@ def parse_pointer(text: str, *, within: str | None = None) -> Pointer:
 VERSION = 1
 
 
-class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body of a record, with the version of its form."""
+
+    v: int = VERSION
+
+
+class MetaBody(Body, frozen=True, kw_only=True):
     """Metadata of a thread: its first record, and a new one at each change; the newest counts.
 
     Attributes:
@@ -72,10 +78,9 @@ class MetaBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str | None = None
     archived: bool = False
     memory: str = ""
-    v: int = VERSION
 
 
-class TurnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnBody(Body, frozen=True, kw_only=True):
     """A turn begins here.
 
     Attributes:
@@ -88,10 +93,9 @@ class TurnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     issuer: str | None = None
     opened_by: str = ""
-    v: int = VERSION
 
 
-class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ContextBody(Body, frozen=True, kw_only=True):
     """What a client sent beside its history: request fields and leading items.
 
     Attributes:
@@ -115,26 +119,23 @@ class ContextBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     memory: str = ""
     started: int | None = None
     start: list[msgspec.Raw] = msgspec.field(default_factory=list)
-    v: int = VERSION
 
 
-class AskedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AskedBody(Body, frozen=True, kw_only=True):
     """The model and account that answer from here on, if they differ from the turn's; the body of a `context` record."""
 
     model: str | None = None
     issuer: str | None = None
-    v: int = VERSION
 
 
-class StartBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StartBody(Body, frozen=True, kw_only=True):
     """What SessionStart hooks added to the window of a checkpoint; a subset of `ContextBody`."""
 
     started: int | None = None
     start: list[msgspec.Raw] = msgspec.field(default_factory=list)
-    v: int = VERSION
 
 
-class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReplyBody(Body, frozen=True, kw_only=True):
     """A provider's reply. It is not history until the client echoes it.
 
     `window` is the context window of the model that answered, if its provider or client told it. For a compaction that failed,
@@ -150,26 +151,22 @@ class ReplyBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     response_id: str | None = None
     window: int | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
-    v: int = VERSION
 
 
-class RollbackBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RollbackBody(Body, frozen=True, kw_only=True):
     """The path continues from `target` (a column of the record); what lies between is left behind.
 
     With `turns` 0 the record at `target` is a rollback, and this one takes it back.
     """
 
     turns: int
-    v: int = VERSION
 
 
-class UndoBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UndoBody(Body, frozen=True, kw_only=True):
     """Cancels the checkpoint at `target` (a column of the record)."""
 
-    v: int = VERSION
 
-
-class MailBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="mail"):
+class MailBody(Body, frozen=True, kw_only=True, tag_field="is", tag="mail"):
     """Mail delivered to the thread.
 
     Attributes:
@@ -184,17 +181,15 @@ class MailBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     sender: str = ""
     way: str = "queue"
     answers: str = ""
-    v: int = VERSION
 
 
-class TakenBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="taken"):
+class TakenBody(Body, frozen=True, kw_only=True, tag_field="is", tag="taken"):
     """All mail below ordinal `upto` is in the history; written in the same append that put it there."""
 
     upto: int
-    v: int = VERSION
 
 
-class TurnEndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="ended"):
+class TurnEndBody(Body, frozen=True, kw_only=True, tag_field="is", tag="ended"):
     """A turn ended: `closed`, or `aborted` with a reason. Mail below `mail_from` is in the history.
 
     With `asleep`, any mail starts the next turn.
@@ -205,16 +200,14 @@ class TurnEndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     mail_from: int
     reason: str = ""
     asleep: bool = False
-    v: int = VERSION
 
 
-class SpawnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="is", tag="spawn"):
+class SpawnBody(Body, frozen=True, kw_only=True, tag_field="is", tag="spawn"):
     """The edge from this thread to a sub-agent's thread, `open` or `closed`; the newest about a child counts."""
 
     child: str
     status: str
     name: str = ""
-    v: int = VERSION
 
 
 # What a `mail` record holds. Turn ends, taken mail and spawned agents share the kind because their order decides which turn a
@@ -222,7 +215,7 @@ class SpawnBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 MailRecordBody = MailBody | TakenBody | TurnEndBody | SpawnBody
 
 
-class SaidBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="said"):
+class SaidBody(Body, frozen=True, kw_only=True, tag_field="note", tag="said"):
     """A note about the work, made outside the conversation; `pinned` keeps it in every state.
 
     With `by_agent` the agent wrote it, not a person; such a note binds nobody.
@@ -231,23 +224,20 @@ class SaidBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     text: str
     pinned: bool = False
     by_agent: bool = False
-    v: int = VERSION
 
 
-class PinBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="pin"):
+class PinBody(Body, frozen=True, kw_only=True, tag_field="note", tag="pin"):
     """A person pinned `entry` of the session state; `words` is a digest of its text."""
 
     entry: str
     words: str
-    v: int = VERSION
 
 
-class UnpinBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="note", tag="unpin"):
+class UnpinBody(Body, frozen=True, kw_only=True, tag_field="note", tag="unpin"):
     """A person unpinned `entry`."""
 
     entry: str
     words: str
-    v: int = VERSION
 
 
 # Notes and pins of a person. `is_remark` recognises them by their columns, never by the body, which may come from a transcript.
@@ -294,7 +284,7 @@ class LiteralEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 LayoutEntry = KeepEntry | StubEntry | StateEntry | LiteralEntry
 
 
-class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Checkpoint(Body, frozen=True, kw_only=True):
     """The durable result of one compaction.
 
     Attributes:
@@ -328,7 +318,6 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: list[Attempt] = msgspec.field(default_factory=list)
     remarks_to: int | None = None
     start_due: bool = False
-    v: int = VERSION
 
 
 B = TypeVar("B", bound=msgspec.Struct)
