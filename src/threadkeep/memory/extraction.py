@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -19,12 +19,9 @@ SIGNS = (b"call", b"tool")
 USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
-def is_polluting(items: Iterable[Item], patterns: Sequence[str]) -> bool:
-    """Whether one of these items calls a tool whose name matches, whether the client, a server or the provider runs it."""
-    if not patterns:
-        return False
-    tools = (name.casefold() for item in items for name in list_called_tools(item))
-    return any(fnmatchcase(name, pattern) for name in tools for pattern in patterns)
+def is_polluting(item: Item, patterns: Sequence[str]) -> bool:
+    """Whether an item calls a tool whose name matches, whether the client, a server or the provider runs it."""
+    return any(fnmatchcase(name.casefold(), pattern) for name in list_called_tools(item) for pattern in patterns)
 
 
 def list_called_tools(item: Item) -> list[str]:

@@ -14,6 +14,7 @@ from threadkeep.errors import OrdinalConflict, ThreadExists, ThreadNotFound
 from threadkeep.memory.records import MemoryRecord, MemoryState, Snapshot, decode_record, encode_record, fold_records
 from threadkeep.store import NewRecord, NewThread, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import MetaBody, encode_body
+from threadkeep.threads.reader import iterate_records
 
 MEMORY_THREAD = "threadkeep.memory"
 # A thread needs a dialect; this one has no items.
@@ -118,15 +119,11 @@ class MemoryThread:
     async def _read_since_snapshot(self, row: ThreadRow) -> list[Record]:
         """Return the newest snapshot and later records, oldest first; all records if there is no snapshot."""
         found: list[Record] = []
-        stop = row.next
-        while page := await self._backend.store.read(
-            Span(thread_id=row.id, start=row.start, stop=stop), kinds={RecordKind.NOTE}, newest_first=True, limit=PAGE
-        ):
-            for record in page:
-                found.append(record)
-                if isinstance(decode_record(record.body), Snapshot):
-                    return found[::-1]
-            stop = page[-1].ordinal
+        own = Span(thread_id=row.id, start=row.start, stop=row.next)
+        async for record in iterate_records(self._backend.store, [own], kinds={RecordKind.NOTE}, newest_first=True, page=PAGE):
+            found.append(record)
+            if isinstance(decode_record(record.body), Snapshot):
+                break
         return found[::-1]
 
     async def _find_row(self) -> ThreadRow | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -32,7 +32,7 @@ from threadkeep.memory.settings import MemorySettings
 from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import EntryKind
 from threadkeep.threads.lease import hold_lease
-from threadkeep.threads.reader import load_history, load_live_path, load_metadata
+from threadkeep.threads.reader import iterate_records, load_history, load_live_path, load_metadata
 
 mask = mask_secrets
 
@@ -201,20 +201,11 @@ class MemoryPipeline:
             # The part of a fork's parent was checked with the fork's first extraction.
             if span.thread_id != row.id and since:
                 continue
-            async for items in self._read_pages(Span(thread_id=span.thread_id, start=begins, stop=span.stop)):
-                if is_polluting(items, patterns):
+            rest = Span(thread_id=span.thread_id, start=begins, stop=span.stop)
+            async for record in iterate_records(self._backend.store, [rest], kinds={RecordKind.ITEM}, page=PAGE):
+                if not record.erased and is_polluting(Item(record.body), patterns):
                     return True
         return False
-
-    async def _read_pages(self, span: Span) -> AsyncIterator[list[Item]]:
-        start = span.start
-        while start < span.stop:
-            within = Span(thread_id=span.thread_id, start=start, stop=span.stop)
-            page = await self._backend.store.read(within, kinds={RecordKind.ITEM}, limit=PAGE)
-            if not page:
-                return
-            yield [Item(record.body) for record in page if not record.erased]
-            start = page[-1].ordinal + 1
 
     async def _record_failure(self, row: ThreadRow, error: ThreadkeepError, state: MemoryState) -> str:
         before = state.failures.get(row.id)

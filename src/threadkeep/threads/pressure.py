@@ -8,6 +8,7 @@ from threadkeep.threads import AskedBody, History, LivePath, ReplyBody, TurnBody
 from threadkeep.threads.backend import ThreadBackend
 from threadkeep.threads.reader import (
     find_last_usage,
+    iterate_records,
     load_checkpoint,
     load_context_body,
     load_live_path,
@@ -17,9 +18,8 @@ from threadkeep.threads.reader import (
 from threadkeep.threads.summary import measure_window
 from threadkeep.tokens import Limits, Pressure, estimate_bytes, measure_pressure
 
-# How many turns back the last asked model is looked for.
-TURNS_AT_FIRST = 8
-TURNS_AT_MOST = 1_000
+# How many turns back the last asked model is looked for, and how many are read at once.
+TURNS_AT_MOST, TURNS_AT_ONCE = 1_000, 32
 # Records that name the model that is asked.
 NAMING = frozenset({RecordKind.TURN, RecordKind.CONTEXT})
 
@@ -105,12 +105,14 @@ async def find_last_model(backend: ThreadBackend, path: LivePath) -> str | None:
 
 async def find_last_asked(backend: ThreadBackend, path: LivePath) -> AskedBody | None:
     """Return the model and account that were asked last, if a record names them."""
-    for most in (TURNS_AT_FIRST, TURNS_AT_MOST):
-        for span in path.spans:
-            records = await backend.store.read(span, kinds=NAMING, newest_first=True, limit=most)
-            named = (asked for record in records if (asked := read_asked(record)) is not None and asked.model is not None)
-            if (newest := next(named, None)) is not None:
-                return newest
+    left = TURNS_AT_MOST
+    async for record in iterate_records(backend.store, path.spans, kinds=NAMING, newest_first=True, page=TURNS_AT_ONCE):
+        left -= 1
+        asked = read_asked(record)
+        if asked is not None and asked.model is not None:
+            return asked
+        if left == 0:
+            break
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -71,6 +71,26 @@ async def load_live_path(store: ThreadStore, thread_id: str, *, stop: int | None
     return walk.path
 
 
+async def iterate_records(
+    store: ThreadStore,
+    spans: Iterable[Span],
+    *,
+    kinds: Collection[RecordKind],
+    newest_first: bool = False,
+    bodies: bool = True,
+    page: int = PAGE,
+) -> AsyncIterator[Record]:
+    """Yield the records of spans, one span after the other, read a page at a time."""
+    for span in spans:
+        while span.start < span.stop:
+            found = await store.read(span, kinds=kinds, newest_first=newest_first, limit=page, bodies=bodies)
+            for record in found:
+                yield record
+            if len(found) < page:
+                break
+            span = replace(span, stop=found[-1].ordinal) if newest_first else replace(span, start=found[-1].ordinal + 1)
+
+
 async def load_history(store: ThreadStore, path: LivePath) -> History:
     """Return the window of a live path, and notes and pins since its checkpoint. Reads only what the window holds."""
     checkpoint = await load_checkpoint(store, path.checkpoint) if path.checkpoint else None
@@ -95,18 +115,11 @@ async def load_start(store: ThreadStore, path: LivePath, *, checkpoint: int | No
     """Return the items SessionStart hooks added for a checkpoint; None if they have not run yet."""
     if checkpoint is None:
         return None
-    for span in reversed(path.spans):
-        start = max(span.start, checkpoint)
-        while start < span.stop and (
-            page := await store.read(
-                Span(thread_id=span.thread_id, start=start, stop=span.stop), kinds={RecordKind.CONTEXT}, limit=PAGE
-            )
-        ):
-            for record in page:
-                body = read_body(record, StartBody)
-                if body is not None and body.started == checkpoint:
-                    return tuple(Item(bytes(raw)) for raw in body.start)
-            start = page[-1].ordinal + 1
+    spans = [replace(span, start=max(span.start, checkpoint)) for span in reversed(path.spans)]
+    async for record in iterate_records(store, spans, kinds={RecordKind.CONTEXT}):
+        body = read_body(record, StartBody)
+        if body is not None and body.started == checkpoint:
+            return tuple(Item(bytes(raw)) for raw in body.start)
     return None
 
 
@@ -216,13 +229,12 @@ async def load_context_body(store: ThreadStore, thread_id: str, *, stop: int) ->
 async def load_replies(store: ThreadStore, span: Span, *, most: int, newest_first: bool = False) -> list[Record]:
     """Return the first replies of a span, or the last, without those of failed compactions."""
     found: list[Record] = []
-    while len(found) < most and span.start < span.stop:
-        page = await store.read(span, kinds={RecordKind.REPLY}, newest_first=newest_first, limit=most)
-        found.extend(record for record in page if not is_failed_attempt(record))
-        if len(page) < most:
+    async for record in iterate_records(store, [span], kinds={RecordKind.REPLY}, newest_first=newest_first, page=most):
+        if not is_failed_attempt(record):
+            found.append(record)
+        if len(found) == most:
             break
-        span = replace(span, stop=page[-1].ordinal) if newest_first else replace(span, start=page[-1].ordinal + 1)
-    return found[:most]
+    return found
 
 
 def read_body(record: Record, form: type[B]) -> B | None:
@@ -265,19 +277,9 @@ async def load_records(
 
 
 async def _find_newest_chained(store: ThreadStore, path: LivePath) -> Record | None:
-    for span in path.spans:
-        stop = span.stop
-        while page := await store.read(
-            Span(thread_id=span.thread_id, start=span.start, stop=stop),
-            kinds=CHAINED,
-            newest_first=True,
-            limit=PAGE,
-            bodies=False,
-        ):
-            for record in page:
-                if record.chain is not None:
-                    return record
-            stop = page[-1].ordinal
+    async for record in iterate_records(store, path.spans, kinds=CHAINED, newest_first=True, bodies=False):
+        if record.chain is not None:
+            return record
     return None
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from threadkeep.dialects import Dialect
 from threadkeep.llm.base import Model, ModelName, SealingModel
-from threadkeep.store import Span, ThreadStore
+from threadkeep.store import ThreadStore
 from threadkeep.threads import AskedBody, History, LivePath, Pointer, WindowEntry
 from threadkeep.threads.pressure import NAMING, read_asked
-from threadkeep.threads.reader import load_live_path
+from threadkeep.threads.reader import iterate_records, load_live_path
 
 PAGE = 32
 # A thread that never names an account is not read whole.
@@ -96,18 +96,10 @@ async def _load_turns_since(store: ThreadStore, thread_id: str, *, oldest: int) 
 async def _load_named_turns(store: ThreadStore, path: LivePath, *, oldest: int) -> list[tuple[int, AskedBody]]:
     found: list[tuple[int, AskedBody]] = []
     left = TURNS_AT_MOST
-    for span in path.spans:
-        stop = span.stop
-        while left > 0 and (
-            page := await store.read(
-                Span(thread_id=span.thread_id, start=span.start, stop=stop),
-                kinds=NAMING,
-                newest_first=True,
-                limit=PAGE,
-            )
-        ):
-            found += [(record.ordinal, asked) for record in page if (asked := read_asked(record)) is not None]
-            stop, left = page[-1].ordinal, left - len(page)
-            if found and found[-1][0] <= oldest:
-                return found
+    async for record in iterate_records(store, path.spans, kinds=NAMING, newest_first=True, page=PAGE):
+        left -= 1
+        if (asked := read_asked(record)) is not None:
+            found.append((record.ordinal, asked))
+        if left == 0 or (found and found[-1][0] <= oldest):
+            break
     return found
