@@ -187,7 +187,7 @@ class TurnScope:
             CompactionStopped: A hook stops the turn; the input is recorded all the same.
         """
         try:
-            await self._lease.take()
+            await self._lease.wait_for()
             await self._begin()
         except BaseException:
             await asyncio.shield(self._lease.give_back())

@@ -11,7 +11,7 @@ from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.threads import LivePath, MetaBody, RollbackBody, UndoBody, check_thread_id, encode_body
 from threadkeep.threads.backend import ThreadBackend, new_thread_id
 from threadkeep.threads.reader import Turn, find_turn, load_current_turn, load_live_path, load_newest_turns
-from threadkeep.threads.writer import ThreadStart
+from threadkeep.threads.writer import ThreadStart, append_mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +95,7 @@ async def roll_back(backend: ThreadBackend, thread_id: str, *, turns: int, diale
         raise NotEnoughTurns(thread_id, asked=turns, turns=len(found))
     target = found[-1]
     at = await _find_turn_start(backend, path, target, dialect=dialect)
-    record = NewRecord(
-        kind=RecordKind.ROLLBACK,
-        at_ms=backend.clock.now_ms(),
-        turn=target.number - 1,
-        tokens=0,
-        body=encode_body(RollbackBody(turns=turns)),
-        target=at,
-    )
-    await backend.append(thread_id, [record], expected=row.next)
+    await append_mark(backend, row, RecordKind.ROLLBACK, RollbackBody(turns=turns), turn=target.number - 1, target=at)
     return Branched(thread=thread_id, parent=row.parent, at=at)
 
 
@@ -122,15 +114,8 @@ async def undo_rollback(backend: ThreadBackend, thread_id: str) -> int:
     if newest.thread_id != thread_id or [record.kind for record in since] != [RecordKind.ROLLBACK]:
         raise NothingToUndo(thread_id, "rollback to undo, or something was recorded since")
     at = since[0].ordinal
-    record = NewRecord(
-        kind=RecordKind.ROLLBACK,
-        at_ms=backend.clock.now_ms(),
-        turn=await load_current_turn(backend.store, row, stop=at),
-        tokens=0,
-        body=encode_body(RollbackBody(turns=0)),
-        target=at,
-    )
-    await backend.append(thread_id, [record], expected=row.next)
+    turn = await load_current_turn(backend.store, row, stop=at)
+    await append_mark(backend, row, RecordKind.ROLLBACK, RollbackBody(turns=0), turn=turn, target=at)
     return at
 
 
@@ -144,15 +129,8 @@ async def undo_compaction(backend: ThreadBackend, thread_id: str) -> int:
     path = await load_live_path(backend.store, thread_id, stop=row.next)
     if path.checkpoint is None:
         raise NothingToUndo(thread_id)
-    record = NewRecord(
-        kind=RecordKind.UNDO,
-        at_ms=backend.clock.now_ms(),
-        turn=await load_current_turn(backend.store, row, stop=row.next),
-        tokens=0,
-        body=encode_body(UndoBody()),
-        target=path.checkpoint.ordinal,
-    )
-    await backend.append(thread_id, [record], expected=row.next)
+    turn = await load_current_turn(backend.store, row, stop=row.next)
+    await append_mark(backend, row, RecordKind.UNDO, UndoBody(), turn=turn, target=path.checkpoint.ordinal)
     return path.checkpoint.ordinal
 
 

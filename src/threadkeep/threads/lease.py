@@ -119,18 +119,14 @@ FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
 
 
-class TurnLease:
+class TurnLease(Lease):
     """The right to run a thread's turns. If its host dies, the lease runs out."""
 
     def __init__(self, backend: ThreadBackend, thread_id: str) -> None:
+        super().__init__(backend, f"turn:{thread_id}", term_ms=TURN_LEASE_MS, renewal_s=TURN_RENEWAL_S)
         self._thread_id = thread_id
-        self._lease = Lease(backend, f"turn:{thread_id}", term_ms=TURN_LEASE_MS, renewal_s=TURN_RENEWAL_S)
 
-    @property
-    def is_lost(self) -> bool:
-        return self._lease.is_lost
-
-    async def take(self) -> None:
+    async def wait_for(self) -> None:
         """Take the lease, waiting for as long as a dead host's lease would last.
 
         Raises:
@@ -138,7 +134,7 @@ class TurnLease:
         """
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + TURN_PATIENCE_S, FIRST_PAUSE_S
-        while not await self._lease.take():
+        while not await self.take():
             if loop.time() >= until:
                 raise TurnRunning(self._thread_id)
             await asyncio.sleep(pause)
@@ -150,9 +146,5 @@ class TurnLease:
         Raises:
             TurnTakenOver: Another host has it.
         """
-        if not await self._lease.is_held():
+        if not await self.is_held():
             raise TurnTakenOver(self._thread_id)
-
-    async def give_back(self) -> None:
-        """Release the lease. If the store cannot be reached, it runs out by itself."""
-        await self._lease.give_back()

@@ -11,10 +11,11 @@ import msgspec
 
 from threadkeep.dialects import Dialect
 from threadkeep.items import Item, link_chain, seed_chain
-from threadkeep.store import Found, NewRecord, NewThread, RecordKind, ThreadStore
+from threadkeep.store import Found, NewRecord, NewThread, RecordKind, ThreadRow, ThreadStore
 from threadkeep.threads import Arrival, MetaBody, Tip, check_thread_id, encode_body, make_records
 from threadkeep.threads.backend import Redact, ThreadBackend, new_thread_id
 from threadkeep.threads.reader import load_current_turn, load_metadata
+from threadkeep.threads.records import Body
 from threadkeep.tokens import estimate_item
 
 # The newest few digests answer nearly every lookup; each further one reaches eight times as far back.
@@ -120,6 +121,18 @@ async def append_beside(
     return await backend.append_beside(thread_id, record, expected=row.next) - 1
 
 
+async def append_mark(
+    backend: ThreadBackend, row: ThreadRow, kind: RecordKind, body: Body, *, turn: int, target: int | None = None
+) -> None:
+    """Append a record that changes what a thread is, unless another writer appended since `row` was read.
+
+    Raises:
+        OrdinalConflict: One did.
+    """
+    record = NewRecord(kind=kind, at_ms=backend.clock.now_ms(), turn=turn, tokens=0, body=encode_body(body), target=target)
+    await backend.append(row.id, [record], expected=row.next)
+
+
 def compute_chain(backend: ThreadBackend, dialect: Dialect, items: Sequence[Item], *, agent: str = "") -> list[bytes]:
     """Return the chain over `items`, one digest per item."""
     key = backend.store.tenant.key
@@ -175,11 +188,5 @@ async def update_metadata(
     if changed == known:
         return
     row = await backend.store.get(thread_id)
-    record = NewRecord(
-        kind=RecordKind.META,
-        at_ms=backend.clock.now_ms(),
-        turn=await load_current_turn(backend.store, row, stop=row.next),
-        tokens=0,
-        body=encode_body(changed),
-    )
-    await backend.append(thread_id, [record], expected=row.next)
+    turn = await load_current_turn(backend.store, row, stop=row.next)
+    await append_mark(backend, row, RecordKind.META, changed, turn=turn)

@@ -38,7 +38,39 @@ class _Failed:
     error: Exception
 
 
-class Writer:
+class _Workers:
+    """Threads that take jobs from one queue."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+
+    def refuse(self) -> None:
+        """Accept nothing more."""
+        if not self._closed:
+            self._closed = True
+            for _ in self._threads:
+                self._queue.put(None)
+
+    def join(self) -> None:
+        """Wait for what was accepted. Blocks; call it off the event loop, after `refuse`."""
+        for thread in self._threads:
+            thread.join()
+
+    def _submit(self, operation: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Job(operation=operation, future=future))
+        return future
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(self.location)
+
+
+class Writer(_Workers):
     """Runs write operations in order, as many as are waiting in one transaction; one that fails is undone alone.
 
     There is no timer: whatever was queued while the last commit ran forms the next batch, so a lone append waits for nobody and
@@ -46,13 +78,9 @@ class Writer:
     """
 
     def __init__(self, location: str, *, connect: Callable[[], sqlite3.Connection]) -> None:
-        self.location = location
+        super().__init__(location)
         self._connect = connect
-        self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
-        self._closed = False
         self._connection: sqlite3.Connection | None = None
-        self._thread: threading.Thread | None = None
 
     async def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run `operation` in a transaction and return its result once that is durable.
@@ -60,24 +88,14 @@ class Writer:
         It may run twice, the first time in vain, because a neighbour failed. On any error nothing of it was written.
         Cancelling the wait does not take it back.
         """
-        if self._closed:
-            raise StoreClosed(self.location)
-        if self._thread is None:
-            self._thread = _start_thread(self._serve, name="threadkeep-writer", location=self.location)
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Job(operation=operation, future=future))
-        return await future
-
-    def refuse(self) -> None:
-        """Accept nothing more."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
+        self._require_open()
+        if not self._threads:
+            self._threads.append(_start_thread(self._serve, name="threadkeep-writer", location=self.location))
+        return await self._submit(operation)
 
     def join(self) -> None:
-        """Wait for what was accepted, then close the connection. Blocks; call it off the event loop, after `refuse`."""
-        if self._thread is not None:
-            self._thread.join()
+        """Wait for what was accepted, then close the connection; see `_Workers.join`."""
+        super().join()
         if self._connection is not None:
             self._connection.close()
 
@@ -157,7 +175,7 @@ class Writer:
             return _Failed(name_sqlite_error(error, location=self.location) if isinstance(error, sqlite3.Error) else error)
 
 
-class Readers:
+class Readers(_Workers):
     """Runs read operations. Each begins after it was asked for, so it sees everything acknowledged by then.
 
     Another thread is started only where all others are busy: a connection costs as much as many reads. The first thread makes the
@@ -165,36 +183,17 @@ class Readers:
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
         self._path = path
-        self.location = str(path)
-        self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
         self._running = 0
-        self._closed = False
 
     async def run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Run `operation` on a reader's connection and return its result."""
-        if self._closed:
-            raise StoreClosed(self.location)
+        self._require_open()
         if len(self._threads) < min(self._running + 1, READER_THREADS):
             self._start_reader()
-        future: asyncio.Future[T] = self._loop.create_future()
         self._running += 1
-        self._queue.put(_Job(operation=operation, future=future))
-        return await future
-
-    def refuse(self) -> None:
-        """Accept nothing more."""
-        if not self._closed:
-            self._closed = True
-            for _ in self._threads:
-                self._queue.put(None)
-
-    def join(self) -> None:
-        """Wait for the reads under way and close every connection. Blocks; call it off the event loop, after `refuse`."""
-        for thread in self._threads:
-            thread.join()
+        return await self._submit(operation)
 
     def _start_reader(self) -> None:
         reader = Reader(self._path, creates=not self._threads)
