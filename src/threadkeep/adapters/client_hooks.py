@@ -25,18 +25,16 @@ from threadkeep.errors import (
     CompactionError,
     Conflict,
     NothingToUndo,
-    OrdinalConflict,
     ThreadNotFound,
     UnreadableTranscript,
 )
 from threadkeep.threads import EntryKind, History
 from threadkeep.transfer.formats import Format
-from threadkeep.transfer.importer import Importer, ImportReport
+from threadkeep.transfer.importer import Importer
 from threadkeep.transfer.thread_builder import STRATEGY as IMPORTED
 
 # A client's description of an event is short.
 LARGEST_EVENT = 1 << 20
-IMPORT_TRIES = 3
 # The newest request is quoted whole up to this length; a longer paste would push the state out of the client's limit.
 QUOTED_CHARS = 4_000
 REQUEST = "The user's newest message, word for word:"
@@ -192,22 +190,12 @@ async def describe_session(tk: Threadkeep, event: HookEvent, *, form: Format, in
 async def _import_transcript(tk: Threadkeep, event: HookEvent, *, form: Format) -> str:
     """Import what is new in a transcript and return the id of its thread."""
     importer = Importer(tk.backend, form=form, growing=True)
-    report = await _run_import(importer, event.transcript, tries=IMPORT_TRIES)
+    report = await importer.run([event.transcript])
     ids = [thread.id for thread in report.threads if thread.items]
     if not ids:
         raise UnreadableTranscript(str(event.transcript), "it holds no conversation")
     # A file may also hold sub-agents' conversations; the session's own has the session's id.
     return next((each for each in ids if event.session_id and each.startswith(event.session_id)), ids[0])
-
-
-async def _run_import(importer: Importer, transcript: Path, *, tries: int) -> ImportReport:
-    try:
-        return await importer.run([transcript])
-    except OrdinalConflict:
-        # `threadkeep import --watch` may import the same file; the next try skips what it wrote.
-        if tries <= 1:
-            raise
-        return await _run_import(importer, transcript, tries=tries - 1)
 
 
 async def _undo_client_checkpoints(thread: Thread) -> None:

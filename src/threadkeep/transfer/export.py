@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 import msgspec
@@ -150,7 +150,7 @@ async def _export_codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes
     path = await load_live_path(backend.store, thread.id, whole=True)
     pending = await _find_cuts(backend.store, path, newest=(await load_live_path(backend.store, thread.id)).checkpoint)
     async for record in _read_records(backend.store, path):
-        while pending and record.ordinal >= pending[0].cut:
+        while pending and record.ordinal >= (pending[0].target or 0):
             yield await _write_cut(backend.store, thread.dialect, pending.pop(0))
         for line in _write_record(record, thread.dialect, events=session.meta is None):
             yield line
@@ -171,34 +171,26 @@ def _write_record(record: Record, dialect: Dialect, *, events: bool) -> Iterator
         yield event
 
 
-async def _write_cut(store: ThreadStore, dialect: Dialect, cut: _Cut) -> bytes:
+async def _write_cut(store: ThreadStore, dialect: Dialect, record: Record) -> bytes:
     # Without spans, the history is the checkpoint's layout.
-    placed = await load_history(store, LivePath(spans=(), checkpoint=cut.record, whole=False))
+    placed = await load_history(store, LivePath(spans=(), checkpoint=record, whole=False))
     text = next((dialect.view(entry.item).text for entry in placed.entries if entry.kind is EntryKind.STATE), "")
-    return write_compacted(placed.items, text=text, at_ms=cut.record.at_ms)
+    return write_compacted(placed.items, text=text, at_ms=record.at_ms)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cut:
-    """A checkpoint that counts, and its cut."""
-
-    record: Record
-    cut: int
-
-
-async def _find_cuts(store: ThreadStore, path: LivePath, *, newest: Record | None) -> list[_Cut]:
+async def _find_cuts(store: ThreadStore, path: LivePath, *, newest: Record | None) -> list[Record]:
     """Return the checkpoints to write, in the order of their cuts, without those that a later one covers."""
     if newest is None:
         return []
     kinds = {RecordKind.CHECKPOINT, RecordKind.UNDO}
     marks = [record for span in path.spans for record in await store.read(span, kinds=kinds, newest_first=True, bodies=False)]
     undone = {record.target for record in marks if record.kind is RecordKind.UNDO}
-    found: list[_Cut] = []
+    found: list[Record] = []
     for record in marks:
         if record.kind is not RecordKind.CHECKPOINT or record.ordinal in undone or record.target is None:
             continue
-        if not found or record.target <= found[-1].cut:
-            found.append(_Cut(record=record, cut=record.target))
+        if not found or record.target <= (found[-1].target or 0):
+            found.append(record)
     return found[::-1]
 
 

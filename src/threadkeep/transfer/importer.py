@@ -70,12 +70,14 @@ class FileImport:
         locate: Locate,
         growing: bool,
         within: tuple[Path, ...] = (),
+        added: Counter[str] | None = None,
     ) -> None:
         """Name the file.
 
         Args:
             growing: The file is still being written: a last line without its end is left for the next run.
             within: The rollouts that have this one as their base.
+            added: Counts new records by thread.
         """
         self.path = path
         self._backend = backend
@@ -88,20 +90,22 @@ class FileImport:
         self._source: Source | None = None
         self._current: ThreadBuilder | None = None
         self._problems: list[ImportProblem] = []
-        self._added_before: Counter[str] = Counter()
+        self._added = Counter() if added is None else added
         self._offset = 0
         self._line = 0
         self._packed = False
 
     def restart(self) -> FileImport:
         """Return a new import of the same file that keeps this one's count of added records."""
-        fresh = FileImport(
-            self._backend, self.path, form=self._form, locate=self._locate, growing=self._growing, within=self._within
+        return FileImport(
+            self._backend,
+            self.path,
+            form=self._form,
+            locate=self._locate,
+            growing=self._growing,
+            within=self._within,
+            added=self._added,
         )
-        fresh._added_before = self._added_before.copy()
-        for landing in self._landings.values():
-            fresh._added_before[landing.thread_id] += landing.taken_added()
-        return fresh
 
     async def can_go_on(self, signature: Signature) -> bool:
         """Whether the file only grew, and no other writer changed its threads."""
@@ -181,9 +185,9 @@ class FileImport:
         elif lane.continued_from is not None:
             before = self._landings.get(lane.continued_from)
         if before is None:
-            return ThreadBuilder(self._backend, lane)
+            return ThreadBuilder(self._backend, lane, added=self._added)
         await before.finish()
-        return ThreadBuilder(self._backend, lane, origin=await before.origin(), after=before)
+        return ThreadBuilder(self._backend, lane, origin=await before.origin(), after=before, added=self._added)
 
     async def _import_base(self, base: Base) -> ThreadBuilder | None:
         """Import the base of a rollout up to the line where the rollout begins."""
@@ -226,7 +230,7 @@ class FileImport:
             dialect=row.dialect,
             records=row.next - row.start,
             items=landing.items,
-            added=landing.taken_added() + self._added_before.pop(row.id, 0),
+            added=self._added.pop(row.id, 0),
         )
 
 

@@ -7,6 +7,7 @@ Nothing about a file is stored; its content decides, and a killed import continu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ class Origin(NamedTuple):
 
 
 class RecordMatcher:
-    """Matches the records of one source with one thread.
+    """Matches the records of one source with one thread, and counts those it adds in `added`, by thread.
 
     If `source` is given, it is a thread whose records this source repeats first; where they differ, a fork begins.
     """
@@ -69,9 +70,10 @@ class RecordMatcher:
         origin: Origin | None = None,
         source: str | None = None,
         on_own: Callable[[], Awaitable[None]],
+        added: Counter[str],
     ) -> None:
         self.thread_id = name
-        self.added = 0
+        self._added = added
         self.begun = False
         self._name = name
         self._backend = backend
@@ -132,7 +134,7 @@ class RecordMatcher:
             except OrdinalConflict as lost:
                 await self._catch_up(lost)
             else:
-                self.added += len(self._pending)
+                self._added[self.thread_id] += len(self._pending)
                 self._pending, self._pending_bytes = [], 0
 
     async def _catch_up(self, lost: OrdinalConflict) -> None:
@@ -190,25 +192,10 @@ class RecordMatcher:
             return
         self._source = None
         if self._origin is not None:
-            await self._branch(self._name, parent=self._origin.thread_id, at=self._origin.at)
+            await self._enter(self._name, parent=self._origin.thread_id, at=self._origin.at)
         else:
-            await self._begin_alone()
+            await self._enter(self._name)
         await self._on_own()
-
-    async def _begin_alone(self) -> None:
-        """Follow or create a thread without a parent; a fork of that name cannot be followed, so another name is tried."""
-        suffix = 0
-        while True:
-            self.thread_id = self._name if suffix == 0 else f"{self._name}-{suffix}"
-            row = await find_row(self._backend.store, self.thread_id)
-            if row is None:
-                await create_thread(self._backend, self._dialect, thread_id=self.thread_id, agent=self._agent)
-                self._written = 1
-                return
-            if row.parent is None and row.dialect == self._dialect.name:
-                self._rows = _StoredRows(self._backend.store, row)
-                return
-            suffix += 1
 
     async def _end_rows(self) -> None:
         """Leave the source thread, or start appending, once all stored records are matched."""
@@ -228,29 +215,34 @@ class RecordMatcher:
         if self._source is not None:
             await self._leave_source(at=at)
         else:
-            await self._branch(f"{self._name}-{make_short_digest(record.body)}", parent=self.thread_id, at=at)
+            await self._enter(f"{self._name}-{make_short_digest(record.body)}", parent=self.thread_id, at=at)
 
     async def _leave_source(self, *, at: int) -> None:
         parent, self._source = self.thread_id, None
-        await self._branch(self._name, parent=parent, at=at)
+        await self._enter(self._name, parent=parent, at=at)
         await self._on_own()
 
-    async def _branch(self, name: str, *, parent: str, at: int) -> None:
-        """Continue in the fork of `parent` at `at` called `name`; create it if needed."""
+    async def _enter(self, name: str, *, parent: str | None = None, at: int = 0) -> None:
+        """Go on in the thread called `name`, which begins at a record of `parent` if it has one; create it if needed.
+
+        Another thread of that name cannot be followed, so names with a number are tried.
+        """
         self._passed = None
         suffix = 0
         while True:
-            candidate = name if suffix == 0 else f"{name}-{suffix}"
-            row = await find_row(self._backend.store, candidate)
+            self.thread_id = name if suffix == 0 else f"{name}-{suffix}"
+            row = await find_row(self._backend.store, self.thread_id)
             if row is None:
-                await create_fork(self._backend, parent, at=at, new_id=candidate)
+                if parent is None:
+                    await create_thread(self._backend, self._dialect, thread_id=self.thread_id, agent=self._agent)
+                else:
+                    await create_fork(self._backend, parent, at=at, new_id=self.thread_id)
                 self._rows, self._written = None, at + 1
-                break
-            if row.parent == parent and row.start == at:
+                return
+            if (row.parent, row.start, row.dialect) == (parent, at, self._dialect.name):
                 self._rows = _StoredRows(self._backend.store, row)
-                break
+                return
             suffix += 1
-        self.thread_id = candidate
 
 
 def _is_there(record: NewRecord, row: Record) -> bool:

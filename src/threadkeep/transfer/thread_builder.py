@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -187,8 +187,16 @@ class Node(NamedTuple):
 class ThreadBuilder:
     """Writes the steps of one lane as records."""
 
-    def __init__(self, backend: Backend, lane: Lane, *, origin: Origin | None = None, after: ThreadBuilder | None = None) -> None:
-        """Take the lane and, for a fork, its origin and the builder it continues from."""
+    def __init__(
+        self,
+        backend: Backend,
+        lane: Lane,
+        *,
+        origin: Origin | None = None,
+        after: ThreadBuilder | None = None,
+        added: Counter[str] | None = None,
+    ) -> None:
+        """Take the lane and, for a fork, its origin and the builder it continues from; `added` counts new records by thread."""
         self.items = 0
         self.dialect: Dialect = find_dialect(lane.dialect)
         self._backend = backend
@@ -210,6 +218,7 @@ class ThreadBuilder:
             origin=origin,
             source=lane.copied_from,
             on_own=self._open,
+            added=Counter() if added is None else added,
         )
 
     @property
@@ -219,11 +228,6 @@ class ThreadBuilder:
     @property
     def begun(self) -> bool:
         return self._track.begun
-
-    def taken_added(self) -> int:
-        """Return how many records were added since the last call."""
-        added, self._track.added = self._track.added, 0
-        return added
 
     async def is_alone(self) -> bool:
         """Whether no other writer changed the thread since the last step."""
