@@ -42,8 +42,8 @@ REQUEST = "The user's newest message, word for word:"
 EventKind = Literal["PreCompact", "SessionStart", "other"]
 
 
-class _Payload(msgspec.Struct):
-    """The fields of an event that both clients send."""
+class ClientEvent(msgspec.Struct, frozen=True):
+    """An event, by the fields that both clients send."""
 
     hook_event_name: str
     transcript_path: str | None = None
@@ -51,36 +51,30 @@ class _Payload(msgspec.Struct):
     trigger: str = ""
     source: str = ""
 
+    @property
+    def kind(self) -> EventKind:
+        if self.hook_event_name == "PreCompact":
+            return "PreCompact"
+        return "SessionStart" if self.hook_event_name == "SessionStart" and self.source == "compact" else "other"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookEvent:
-    """An event and its transcript."""
-
-    kind: EventKind
-    transcript: Path
-    session_id: str
-    by_person: bool
+    @property
+    def transcript(self) -> Path:
+        return Path(self.transcript_path or "")
 
 
-def parse_event(body: bytes) -> HookEvent:
+def parse_event(body: bytes) -> ClientEvent:
     """Return the event that a client describes.
 
     Raises:
         BadInput: It is not an event, or names no transcript, as for a session that the client does not store.
     """
     try:
-        payload = msgspec.json.decode(body, type=_Payload)
+        event = msgspec.json.decode(body, type=ClientEvent)
     except msgspec.MsgspecError as error:
         raise BadInput(f"this is not a hook event: {error}") from error
-    if not payload.transcript_path:
-        raise BadInput(f"{payload.hook_event_name} names no transcript, so there is nothing to record")
-    kind: EventKind = "other"
-    if payload.hook_event_name == "PreCompact":
-        kind = "PreCompact"
-    elif payload.hook_event_name == "SessionStart" and payload.source == "compact":
-        kind = "SessionStart"
-    transcript = Path(payload.transcript_path)
-    return HookEvent(kind=kind, transcript=transcript, session_id=payload.session_id, by_person=payload.trigger == "manual")
+    if not event.transcript_path:
+        raise BadInput(f"{event.hook_event_name} names no transcript, so there is nothing to record")
+    return event
 
 
 def render_context(text: str) -> str:
@@ -148,7 +142,7 @@ class ThreadIndex:
         return self.folder / f"{blake2b(str(transcript).encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}.json"
 
 
-async def record_session(tk: Threadkeep, event: HookEvent, *, form: Format, index: ThreadIndex) -> Thread:
+async def record_session(tk: Threadkeep, event: ClientEvent, *, form: Format, index: ThreadIndex) -> Thread:
     """Record what is new in a transcript and compact its thread. Durable when it returns.
 
     A thread that is too short to compact, or that another process compacts, stays as it is.
@@ -161,13 +155,13 @@ async def record_session(tk: Threadkeep, event: HookEvent, *, form: Format, inde
     index.write(event.transcript, thread.id)
     await _undo_client_checkpoints(thread)
     try:
-        await thread.carry_out(Order(strategy="extractive", trigger="manual" if event.by_person else "auto"))
+        await thread.carry_out(Order(strategy="extractive", trigger="manual" if event.trigger == "manual" else "auto"))
     except (CompactionError, Conflict):
         return thread
     return thread
 
 
-async def describe_session(tk: Threadkeep, event: HookEvent, *, form: Format, index: ThreadIndex, recall: str) -> str:
+async def describe_session(tk: Threadkeep, event: ClientEvent, *, form: Format, index: ThreadIndex, recall: str) -> str:
     """Return what the model is told after its client compacted; empty if the session is empty.
 
     `recall` is the command that finds originals, without the thread's id.
@@ -187,7 +181,7 @@ async def describe_session(tk: Threadkeep, event: HookEvent, *, form: Format, in
     return render_session(await thread.history(), dialect=thread.dialect, thread_id=thread.id, recall=recall)
 
 
-async def _import_transcript(tk: Threadkeep, event: HookEvent, *, form: Format) -> str:
+async def _import_transcript(tk: Threadkeep, event: ClientEvent, *, form: Format) -> str:
     """Import what is new in a transcript and return the id of its thread."""
     importer = Importer(tk.backend, form=form, growing=True)
     report = await importer.run([event.transcript])

@@ -26,8 +26,7 @@ from threadkeep.llm.answers import read_speech
 from threadkeep.memory.memory import Memories
 from threadkeep.recall.tool import DESCRIPTION, PARAMETERS, render_recall
 from threadkeep.session.events import Answer, Asked, Called, Compacted, Event, Hear, Returned, Said, Trouble, nobody_hears
-from threadkeep.session.memory_tools import memory_tools
-from threadkeep.session.tools import Tool, run_tool, tool_from
+from threadkeep.session.tools import Tool, memory_tools, run_tool, tool_from
 from threadkeep.threads.sealed_items import find_account
 from threadkeep.threads.turn_state import TurnState
 

@@ -44,7 +44,6 @@ _gateway_key = re.compile(r"/k/[\w-]+")
 class _Note(msgspec.Struct, kw_only=True):
     """What is needed to take a change back. Only text that was written or replaced: settings may hold secrets."""
 
-    path: str
     made_file: bool
     parts: list[Part]
 
@@ -125,7 +124,7 @@ class SettingsFile:
             for edit in edits:
                 text, made = make_edit(text, self.form, edit)
                 parts += made
-        note = _Note(path=str(self.path), made_file=not (earlier.after or "").strip(), parts=parts)
+        note = _Note(made_file=not (earlier.after or "").strip(), parts=parts)
         replaced = tuple(part.old.strip() for part in parts if part.old.strip())
         body = msgspec.json.encode(note)
         return Change(path=self.path, before=before, after=text, left=earlier.left, replaced=replaced, note=body)
