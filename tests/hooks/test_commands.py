@@ -130,7 +130,7 @@ async def test_the_first_reason_in_configured_order_is_the_one_given(tmp_path: P
         """echo go > fifo; echo '{"continue": false, "stopReason": "second", "systemMessage": "two"}'""",
     )
     verdict = await run(hooks, committed(tmp_path))
-    assert (verdict.goes_on, verdict.stop_reason, verdict.warnings) == (False, "first", ("one", "two"))
+    assert (verdict.goes_on, verdict.stop_reason, [run.warning for run in verdict.runs]) == (False, "first", ["one", "two"])
 
 
 @pytest.mark.anyio

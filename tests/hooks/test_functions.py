@@ -57,7 +57,7 @@ async def test_a_plain_function_runs_beside_the_loop() -> None:
         answer = asyncio.run_coroutine_threadsafe(asyncio.sleep(0, facts.subject), loop).result(timeout=60)
         return HookReply(warning=f"{answer} compaction")
 
-    assert (await verdict_of(ask_the_loop)).warnings == ("manual compaction",)
+    assert [run.warning for run in (await verdict_of(ask_the_loop)).runs] == ["manual compaction"]
 
 
 async def test_a_plain_function_may_return_something_to_await() -> None:

@@ -158,7 +158,7 @@ async def _show_overview(tk: Threadkeep, thread: Thread) -> None:
     _print_pressure(screen, pressure)
     _print_compactions(screen, compactions, more=len(places) > len(compactions))
     _print_model_calls(screen, compactions, failed)
-    if (await load_live_path(store, thread.id)).checkpoint is not None:
+    if any(place.is_in_use for place in places):
         _print_state(screen, ledger)
     screen.skip_line()
     screen.write((f"more: threadkeep show {row.id} --window | --state | --records | --tree | --plot", "dim"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, assert_never
 
@@ -54,7 +54,6 @@ class HookRun:
 
     Attributes:
         message: Why it failed or stopped; None if it completed.
-        duration_ms: Left out of comparisons: two runs that did the same are equal.
     """
 
     name: str
@@ -63,7 +62,6 @@ class HookRun:
     warning: str | None = None
     context: str | None = None
     quiet: bool = False
-    duration_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +83,6 @@ class Verdict:
     def added_context(self) -> tuple[str, ...]:
         """Texts to show the model before it goes on."""
         return tuple(run.context for run in self.runs if run.context is not None)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings to show a person."""
-        return tuple(run.warning for run in self.runs if run.warning is not None)
 
 
 def make_run(name: str, reply: HookReply | Fault, *, event: HookEvent) -> HookRun:

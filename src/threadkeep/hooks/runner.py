@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from traceback import TracebackException
 from types import TracebackType
 from typing import Final, assert_never
@@ -71,9 +71,6 @@ def _log_run(run: HookRun, event: HookEvent) -> None:
 
 
 async def _run_hook(hook: Hook, facts: Facts, *, stdin: bytes, environ: Mapping[str, str]) -> HookRun:
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    reply: HookReply | Fault
     try:
         match hook:
             case CommandHook():
@@ -82,12 +79,11 @@ async def _run_hook(hook: Hook, facts: Facts, *, stdin: bytes, environ: Mapping[
                 reply = await call_function(hook, facts)
             case _:
                 assert_never(hook)
-        run = make_run(hook.name, reply, event=facts.event)
+        return make_run(hook.name, reply, event=facts.event)
     except TimeoutError:
-        run = HookRun(name=hook.name, outcome=RunOutcome.TIMED_OUT, message=f"it took longer than {hook.timeout_s:g} s")
+        return HookRun(name=hook.name, outcome=RunOutcome.TIMED_OUT, message=f"it took longer than {hook.timeout_s:g} s")
     except (OSError, ValueError) as error:
-        run = make_failed_run(hook.name, f"it could not be started: {error}")
-    return replace(run, duration_ms=round((loop.time() - started) * 1_000))
+        return make_failed_run(hook.name, f"it could not be started: {error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
