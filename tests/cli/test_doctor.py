@@ -63,7 +63,6 @@ def test_a_store_in_use_is_described(on_store: Cli, store: Path, monkeypatch: py
             "exists": True,
             "opens": True,
             "schema": SCHEMA,
-            "newest_schema": SCHEMA,
             "bytes": store.stat().st_size,
             "threads": 1,
             "problem": None,

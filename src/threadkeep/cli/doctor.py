@@ -22,7 +22,7 @@ from threadkeep.client.threadkeep import EVERY
 from threadkeep.errors import BadInput, StoreError
 from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.store.locations import is_file, parse_sqlite_path
-from threadkeep.store.sqlite.file import connect, read_migrations
+from threadkeep.store.sqlite.file import read_migrations
 from threadkeep.tokens import Limits
 from threadkeep.viewer.formats import format_count, format_size
 
@@ -41,7 +41,6 @@ class StoreHealth:
     exists: bool
     opens: bool
     schema: int | None = None
-    newest_schema: int
     bytes: int = 0
     threads: int | None = None
     problem: str | None = None
@@ -101,34 +100,24 @@ def _examine(config: Config, *, project: str | None) -> Checkup:
 
 def _examine_store(config: Config) -> StoreHealth:
     """Open the store. A file that is not there is no problem, and is not made; connecting to a server updates its schema."""
-    in_file = is_file(config.store)
-    name, newest = describe_store(config), max(read_migrations()) if in_file else 0
+    in_file, name = is_file(config.store), describe_store(config)
     if not may_have_store(config):
-        return StoreHealth(path=name, exists=False, opens=False, newest_schema=newest)
+        return StoreHealth(path=name, exists=False, opens=False)
     try:
         threads = asyncio.run(_count_threads(config))
     except StoreError as error:
-        return StoreHealth(path=name, exists=in_file, opens=False, newest_schema=newest, problem=str(error))
+        return StoreHealth(path=name, exists=in_file, opens=False, problem=str(error))
     if not in_file:
-        return StoreHealth(path=name, exists=True, opens=True, newest_schema=newest, threads=threads)
+        return StoreHealth(path=name, exists=True, opens=True, threads=threads)
     path = parse_sqlite_path(config.store)
     size = sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
-    schema = _read_schema(path)
-    return StoreHealth(path=name, exists=True, opens=True, schema=schema, newest_schema=newest, bytes=size, threads=threads)
+    # Opening a file brings its schema up to date.
+    return StoreHealth(path=name, exists=True, opens=True, schema=max(read_migrations()), bytes=size, threads=threads)
 
 
 async def _count_threads(config: Config) -> int:
     async with Threadkeep(config) as tk:
         return len(await tk.backend.store.threads(limit=EVERY))
-
-
-def _read_schema(path: Path) -> int:
-    connection = connect(path, read_only=True)
-    try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-    finally:
-        connection.close()
-    return int(version)
 
 
 def _has_fts5() -> bool:
