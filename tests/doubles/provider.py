@@ -45,7 +45,8 @@ class ScriptedProvider:
     Some clients ask for titles and the like whenever they please. `beside` answers those: a request for which it returns a
     reply is kept in `side_requests` and leaves the script alone, and so is a count of tokens.
 
-    `counts_tokens=False` leaves out the path that counts the tokens of a request.
+    `manages=False` refuses requests with `context_management`; `counts_tokens=False` leaves out the path that counts the tokens
+    of a request.
 
     `counting` reports a quarter of each request's bytes as its tokens, whatever the script says.
 
@@ -65,6 +66,7 @@ class ScriptedProvider:
         issued: Collection[str] = (),
         sockets: bool = False,
         counts_tokens: bool = True,
+        manages: bool = True,
         beside: Callable[[Received], Reply | None] | None = None,
     ) -> None:
         self.requests: list[Received] = []
@@ -78,6 +80,7 @@ class ScriptedProvider:
         self._beside = beside
         self._sockets = sockets
         self._counts_tokens = counts_tokens
+        self._manages = manages
         self.socket_frames: list[JsonObject] = []
         self._used = 0
         self._surplus: list[str] = []
@@ -186,6 +189,8 @@ class ScriptedProvider:
             self.requests.append(received)
             self._arrival.notify_all()
         fault = self._rules.refusal(wire, received) if self._enforcing and wire else None
+        if not self._manages and "context_management" in received.body:
+            fault = Fault("context_management: Extra inputs are not permitted", param="context_management")
         return await self._answer(request, received, wire=wire) if fault is None else self._refuse(fault, wire=wire)
 
     def _refuse(self, fault: Fault, *, wire: WireName | None) -> web.Response:

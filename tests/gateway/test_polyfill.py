@@ -170,3 +170,75 @@ async def test_calls_that_are_open_stay_with_the_checkpoint(tk: Threadkeep) -> N
         status, _ = await post(session, url, "/responses", {"input": kept, "store": False})
     assert status == 200
     assert [item.get("type") for item in provider.requests[1].input][-2:] == ["function_call", "function_call_output"]
+
+
+MANAGEMENT: dict[str, tuple[str, Any, Any]] = {
+    "OpenAI compacts": ("/responses", [{"type": "compaction", "compact_threshold": 2_000}], {}),
+    "Anthropic compacts": (
+        "/messages",
+        {"edits": [{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 2_000}}]},
+        {"anthropic-beta": "compact-2026-01-12,other-1"},
+    ),
+    "Anthropic clears": (
+        "/messages",
+        {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 2_000}}]},
+        {"anthropic-beta": "context-management-2025-06-27"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MANAGEMENT)
+async def test_a_provider_that_manages_no_history_gets_a_managed_one(tk: Threadkeep, name: str) -> None:
+    """Below the threshold the request goes out without the wish; above it, with our checkpoint's window."""
+    path, wish, headers = MANAGEMENT[name]
+    field = "input" if path == "/responses" else "messages"
+    refusal = http_error(400, "context_management: Extra inputs are not permitted")
+    rule, ask = {"role": "user", "content": "Never touch vendor/."}, {"role": "user", "content": "Go on."}
+    answers: list[Json] = [{"role": "assistant", "content": text} for text in ("one", "two")]
+    histories: list[list[Json]] = [
+        [rule],
+        [rule, answers[0], {"role": "user", "content": "Look: " + LONG}, answers[1], ask],
+    ]
+    async with (
+        ScriptedProvider([refusal, say("one"), say("two"), say("three")], enforcing=True) as provider,
+        running_gateway(tk, upstream=provider.url) as url,
+        ClientSession(headers=headers) as session,
+    ):
+        for history in (*histories, histories[1]):
+            body = {field: history, "context_management": wish, "max_tokens": 100, "store": False}
+            assert (await post(session, url, path, body))[0] == 200
+    refused, *served = provider.requests
+    assert refused.body["context_management"] == wish
+    assert not any("context_management" in request.body for request in served)
+    assert [request.headers.get("anthropic-beta") for request in served] == [
+        {"Anthropic compacts": "other-1", "Anthropic clears": ""}.get(name)
+    ] * 3
+    states = ["session_compact_state" in json.dumps(request.history) for request in served]
+    assert states == [False, True, True]
+    assert all("Never touch vendor/." in json.dumps(request.history) for request in served)
+
+
+async def test_a_number_of_tool_uses_is_no_number_of_tokens(tk: Threadkeep) -> None:
+    """Claude Code counts tool uses; what is far below the default of the provider stays whole."""
+    wish = {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 30}}]}
+    body = {"messages": [{"role": "user", "content": LONG}], "max_tokens": 9, "context_management": wish}
+    async with (
+        ScriptedProvider([say("one")], manages=False) as provider,
+        running_gateway(tk, upstream=provider.url) as url,
+        ClientSession() as session,
+    ):
+        await post(session, url, "/messages", body)
+    assert provider.requests[1].history == body["messages"]
+
+
+async def test_a_provider_that_manages_histories_is_left_alone(tk: Threadkeep) -> None:
+    """Its field and headers pass, whatever the size."""
+    wish = {"edits": [{"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 10}}]}
+    body = {"messages": [{"role": "user", "content": LONG}], "max_tokens": 9, "context_management": wish}
+    async with (
+        ScriptedProvider([say("one")]) as provider,
+        running_gateway(tk, upstream=provider.url) as url,
+        ClientSession() as session,
+    ):
+        await post(session, url, "/messages", body)
+    assert provider.requests[0].body["context_management"] == wish

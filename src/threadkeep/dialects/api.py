@@ -5,13 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
 from threadkeep.dialects.raw_json import encode_value, join_list, read_value, split_list
 from threadkeep.dialects.values import Answer, CompactionRequest, Endpoints, Frame, Request, SplitItem, Target
 from threadkeep.items import Item, ToolCall
+
+# The field with which a request asks its provider to shorten the history by itself.
+MANAGEMENT: Final = "context_management"
+# What does so, and from how many tokens on where a request does not say.
+THRESHOLDS: Final[Mapping[str, int]] = {"compact": 150_000, "clear_tool_uses": 100_000}
 
 
 class BoundThinking(Protocol):
@@ -221,6 +226,17 @@ class Api(ABC):
         """Whether a request asks for something else than the next step of its history: a token count, a compaction."""
         return False
 
+    def find_threshold(self, request: Request) -> int | None:
+        """Return from how many tokens on a request asks its provider to compact the history, or to clear tool outputs."""
+        value = read_value(request.fields.get(MANAGEMENT, b"null"))
+        edits = value.get("edits") if isinstance(value, dict) else value
+        found = map(_read_threshold, edits if isinstance(edits, list) else ())
+        return min((tokens for tokens in found if tokens is not None), default=None)
+
+    def drop_management(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the headers that change where a provider is not asked to manage the history; see `MANAGEMENT`."""
+        return {}
+
     def is_count(self, path: str) -> bool:
         """Whether a request to this path asks how many tokens its history has."""
         return False
@@ -274,3 +290,14 @@ class Api(ABC):
 
 def has_tools(request: Request) -> bool:
     return request.fields.get("tools", b"[]").strip() not in (b"[]", b"null")
+
+
+def _read_threshold(edit: object) -> int | None:
+    if not isinstance(edit, dict):
+        return None
+    default = next((default for kind, default in THRESHOLDS.items() if str(edit.get("type")).startswith(kind)), None)
+    trigger = edit.get("trigger")
+    # A number of tool uses says nothing about tokens.
+    counted = trigger.get("value") if isinstance(trigger, dict) and trigger.get("type") == "input_tokens" else None
+    tokens = edit.get("compact_threshold", counted)
+    return tokens if isinstance(tokens, int) and default is not None else default

@@ -28,6 +28,9 @@ LONG_WINDOW_TOKENS: Final = 1_000_000
 LONG_WINDOW_BETA: Final = "context-1m"
 
 
+MANAGEMENT_BETAS: Final = ("context-management-", "compact-")
+
+
 class MessagesApi(Api):
     """See `threadkeep.dialects.api.Api`."""
 
@@ -66,6 +69,11 @@ class MessagesApi(Api):
 
     def is_side_request(self, request: Request, *, path: str) -> bool:
         return self.is_count(path)
+
+    def drop_management(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        betas = [beta.strip() for beta in headers.get(BETA_HEADER, "").split(",")]
+        kept = [beta for beta in betas if not beta.startswith(MANAGEMENT_BETAS)]
+        return {} if kept == betas else {BETA_HEADER: ",".join(kept)}
 
     def is_count(self, path: str) -> bool:
         return path in self.endpoints.others

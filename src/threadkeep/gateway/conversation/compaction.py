@@ -141,6 +141,18 @@ class Compactor:
         known = await load_known(self._backend, known.thread_id, seed=self._seed(opened))
         return (await self._builder.build_next(known, opened))[1]
 
+    async def compact_as_asked(self, known: KnownThread, opened: OpenRequest, *, threshold: int) -> KnownThread:
+        """Compact a conversation whose client asks its provider for that, once it holds `threshold` tokens; return the thread."""
+        if self.measure(known, opened).tokens < threshold:
+            return known
+        order = Order(trigger="auto", reason="context_limit", phase=_find_phase(opened))
+        order.deadline.set(seconds=self._backend.policy.wait_s)
+        try:
+            await self._compact(known, opened, order)
+        except (CompactionError, Conflict) as error:
+            log.info("thread %s was not compacted as its client asked: %s", known.thread_id, error.code)
+        return await self._lookup.reload(known, opened.hints)
+
     async def _compact(self, known: KnownThread, opened: OpenRequest, order: Order) -> CompactionReport:
         order, limits = self._with_model(order, known, opened), find_request_limits(self._backend, opened.hints)
         return await self._compactions.compact(known, order, seed=self._seed(opened), limits=limits)

@@ -14,6 +14,7 @@ from threadkeep.client import Threadkeep
 from threadkeep.compaction import load_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply
+from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict
 from threadkeep.gateway.conversation.background_writes import PendingWrites, Recorded, ReplyRecorder, make_finished
 from threadkeep.gateway.conversation.client_model import ModelWindows
@@ -87,6 +88,8 @@ class RecordedConversations:
         self._exchanges = RecallExchanges(backend, dialect, self._threads)
         self._chain = ResponseChain(backend, dialect)
         self._writes = PendingWrites()
+        # Whether the provider was seen to refuse to manage a history.
+        self._lacks_management = False
         self._windows = ModelWindows(backend, path=dialect.api.endpoints.models)
         self.compactions = RunningCompactions(backend, dialect, self._threads)
         self._compactor = Compactor(backend, dialect, self._builder, self._lookup, self.compactions, rules)
@@ -124,6 +127,7 @@ class RecordedConversations:
             self._forward_side_request,
             self._find_thread,
             self._answer_command,
+            self._manage_window,
             self._forward_after_recording,
         )
         for stage in stages:
@@ -167,7 +171,10 @@ class RecordedConversations:
         recorded = self._writes.start(record, first=chain[0], link=chain[-1])
         recorder = self._make_recorder(recorded, opened, tokens=0)
         return Forward(
-            body=opened.incoming.body, finished=recorder, overflowed=self._shrink_on_overflow(opened, recorded, recorder)
+            body=opened.incoming.body,
+            finished=recorder,
+            overflowed=self._shrink_on_overflow(opened, recorded, recorder),
+            unmanaged=self._drop_management(opened, recorded, recorder),
         )
 
     async def _read_history(self, opened: OpenRequest) -> None:
@@ -236,6 +243,35 @@ class RecordedConversations:
         continuation = self._dialect.api.continuation
         return continuation is not None and (opened.incoming.is_resumable or continuation.is_stored(opened.request.fields))
 
+    async def _manage_window(self, opened: OpenRequest) -> None:
+        """Do what a request asks of its provider, where that has refused it before: keep its history short."""
+        api, request = self._dialect.api, opened.request
+        if not self._lacks_management or request.fields.get(MANAGEMENT, b"null") == b"null":
+            return
+        rest = {name: raw for name, raw in request.fields.items() if name != MANAGEMENT}
+        opened.request = replace(request, fields=rest)
+        opened.incoming = replace(opened.incoming, body=self._dialect.join(opened.request, request.items))
+        opened.headers_instead = api.drop_management(opened.headers)
+        threshold = api.find_threshold(request)
+        if threshold is not None:
+            known = await self._compactor.compact_as_asked(await self._record(opened), opened, threshold=threshold)
+            opened.found = known, len(opened.history.items)
+
+    def _drop_management(self, opened: OpenRequest, recorded: Recorded, recorder: ReplyRecorder) -> Shrink | None:
+        """Return what makes a request that its provider can take, if it refuses to manage the history itself."""
+        if opened.request.fields.get(MANAGEMENT, b"null") == b"null":
+            return None
+
+        async def drop() -> Smaller | None:
+            self._lacks_management = True
+            known = await recorded()
+            await self._manage_window(opened)
+            _, request = await self._builder.build_next(opened.known or known, opened)
+            recorder.tokens = request.counted_tokens
+            return Smaller(body=request.body, headers={**opened.headers_instead, **request.headers})
+
+        return drop
+
     async def _forward_after_recording(self, opened: OpenRequest) -> Forward | Refused | None:
         """Record a request before it goes out, where a compaction or another window depends on the records."""
         known, depth = opened.found or (None, 0)
@@ -272,8 +308,9 @@ class RecordedConversations:
             body=request.body,
             finished=recorder,
             overflowed=self._shrink_on_overflow(opened, recorded, recorder),
-            headers=request.headers,
+            headers={**opened.headers_instead, **request.headers},
             recall=recall,
+            unmanaged=self._drop_management(opened, recorded, recorder),
         )
 
     def _shrink_on_overflow(self, opened: OpenRequest, recorded: Recorded, recorder: ReplyRecorder) -> Shrink | None:

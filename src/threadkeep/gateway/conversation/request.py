@@ -100,7 +100,8 @@ class Forward:
     `overflowed` is awaited at most once, when the provider refuses the request because it does not fit the model's window and
     nothing was relayed yet: what it returns is sent instead; None relays the refusal. `headers` replace or join the
     client's own on the way to the provider. `recall` answers calls of the recall tool, and says what the provider is asked next.
-    `substitute` is answered if the provider lacks what it is asked for.
+    `substitute` is answered if the provider lacks what it is asked for. `unmanaged` makes the request anew for a provider that
+    refuses to manage its history.
     """
 
     body: bytes = field(repr=False)
@@ -109,6 +110,7 @@ class Forward:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     recall: RecallSession | None = field(default=None, repr=False)
     substitute: Substitute | None = None
+    unmanaged: Shrink | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class OpenRequest:
         found: The thread that holds the longest known part of the history, and that part's length.
         memory: The memories that the model is shown beside what the client says.
         recalled: What was recalled in the conversation so far; None where the model is not offered the recall tool.
+        headers_instead: Headers that replace the client's own on the way to the provider.
         is_compacted: Whether conversations like this one are compacted automatically.
     """
 
@@ -167,6 +170,7 @@ class OpenRequest:
     found: tuple[KnownThread, int] | None = None
     memory: Summary = field(default=Summary(), repr=False)
     recalled: tuple[Exchange, ...] | None = field(default=None, repr=False)
+    headers_instead: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_compacted: bool = False
 
     @property

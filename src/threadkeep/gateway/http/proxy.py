@@ -27,6 +27,7 @@ from threadkeep.gateway.conversation.request import (
     Incoming,
     ProviderAnswer,
     Refused,
+    Shrink,
     Smaller,
     Substitute,
     merge_header_lists,
@@ -171,7 +172,10 @@ class ProxiedRequest:
         async with self._ask(forward.body, headers=headers) as answer:
             smaller = None
             if forward.overflowed is not None and isinstance(answer, UpstreamAnswer) and await _is_overflow(answer):
-                smaller = await self._shrink(forward)
+                self._metrics.count_overflow()
+                smaller = await self._make_anew(forward.overflowed)
+            elif forward.unmanaged is not None and isinstance(answer, UpstreamAnswer) and await _refuses_management(answer):
+                smaller = await self._make_anew(forward.unmanaged)
             if smaller is None:
                 await self._relay(answer, forward, headers=headers, finish=finish)
                 return
@@ -212,14 +216,12 @@ class ProxiedRequest:
     def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[UpstreamAnswer | UpstreamFailure]:
         return (self._lane or self._upstream).exchange("POST", self._target, headers=headers, body=body)
 
-    async def _shrink(self, forward: Forward) -> Smaller | None:
-        self._metrics.count_overflow()
-        assert forward.overflowed is not None
+    async def _make_anew(self, shrink: Shrink) -> Smaller | None:
         try:
-            return await forward.overflowed()
+            return await shrink()
         except ThreadkeepError as error:
             self._metrics.count_failure(f"overflowed.{error.code}")
-            log.warning("a request that overflowed could not be made smaller: %s", error.code)
+            log.warning("a request that was refused could not be made anew: %s", error.code)
             return None
 
     async def _ask_provider(self, body: bytes) -> ProviderAnswer:
@@ -316,6 +318,17 @@ async def _lacks(answer: UpstreamAnswer, substitute: Substitute) -> bool:
     return begun is False
 
 
+async def _refuses_management(answer: UpstreamAnswer) -> bool:
+    """Whether an answer says that the provider does not know how to manage a history."""
+    if answer.status not in REFUSED:
+        return False
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + OPENING_SECONDS
+    while len(answer.seen) <= REFUSAL_BYTES and await answer.look_ahead(within_seconds=deadline - clock()):
+        pass
+    return any(words in answer.seen for words in MANAGEMENT_NAMES)
+
+
 async def _is_overflow(answer: UpstreamAnswer) -> bool:
     """Whether the beginning of an answer says that the request was refused for its size."""
     clock = asyncio.get_running_loop().time
@@ -356,6 +369,8 @@ TOO_LARGE = 413
 REFUSED = frozenset({400, TOO_LARGE, 422})
 # What a server answers that does not know a path.
 ABSENT_STATUSES = frozenset({404, 405, 501})
+# The field and the header that ask a provider to manage a history.
+MANAGEMENT_NAMES = (b"context_management", b"context-management")
 # A refusal is short. A longer body is relayed unread.
 REFUSAL_BYTES = 256 * 1024
 
