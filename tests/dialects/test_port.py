@@ -12,6 +12,7 @@ from threadkeep.dialects.api import (
     Api,
     BoundThinking,
     CacheMarkers,
+    CompactionService,
     Continuation,
     Frames,
     MessageMerger,
@@ -30,10 +31,11 @@ ABILITIES: dict[str, type] = {
     "merger": MessageMerger,
     "continuation": Continuation,
     "compaction": ProviderCompaction,
+    "compaction_service": CompactionService,
     "frames": Frames,
 }
-# Nothing is what these return where outputs are items of their own, and where an answer is one message.
-MAY_RETURN_NOTHING = {("HiddenTool", "join_outputs"), ("Wire", "read_finished_item")}
+# Nothing is what these return where outputs are items of their own, where an answer is one message, and of unknown models.
+MAY_RETURN_NOTHING = {("HiddenTool", "join_outputs"), ("Wire", "read_finished_item"), ("Api", "read_window")}
 # Checks with thousands of cases; what they find, the others find too.
 LONG = {"check_strange_items", "check_garbled_streams", "check_stream_chunks", "check_values_beyond_json_are_refused"}
 

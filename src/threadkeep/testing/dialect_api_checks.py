@@ -122,6 +122,9 @@ def check_endpoints(samples: DialectSamples) -> None:
     request = _make_request(samples)
     expect(dict(api.headers_for(request.items)), {}, "plain items need no headers")
     expect_that(api.is_side_request(request, path=points.turn) is False, "a turn is no side request")
+    expect_that(api.is_count(points.turn) is False, "a turn asks for no count")
+    expect(api.read_window("a-model-of-tomorrow", {}), None, "a request with an unknown model speaks of no window")
+    expect_that(b"1700" in api.render_count(1_700), "a count is told")
     flags = (samples.dialect.opens_with_user, samples.dialect.takes_instructions_anywhere, samples.dialect.wire.streams_items)
     expect([type(flag) for flag in flags], [bool] * len(flags), "each rule holds or does not")
     beside = [path for path in points.others if api.is_side_request(request, path=path)]
@@ -272,6 +275,7 @@ def check_window_rules(samples: DialectSamples) -> None:
         found = [api.continuation.read_previous(each) for each in (body, named)]
         expect(found, [None, "r_1"], "a request goes on from the answer that it names")
         expect_that(api.continuation.is_stored(request.fields) is True, "an answer can be gone on from")
+        expect_that(api.continuation.is_abridged(body) is False, "no checkpoint stands in a plain request")
         whole = api.continuation.join_history(body, (), items[:2])
         again = None if whole is None else dialect.split(whole)
         expect(again and list(again.items), items, "a history is what came before, and what is new")
@@ -296,6 +300,25 @@ def check_provider_compactions(samples: DialectSamples) -> None:
     expect_that(asked and all(each.path.startswith("/") for each in asked), "it is asked for at an address")
     expect(compaction.address_turn(request)[0].items, request.items, "behind a compaction the history is the same")
     expect([compaction.split(item).written for item in items], [None] * len(items), "plain items hold no compaction")
+
+
+def check_compaction_service(samples: DialectSamples) -> None:
+    """Where clients ask a provider to compact, the gateway's answer is one compaction, and no plain turn is taken for it."""
+    dialect, service = samples.dialect, samples.dialect.api.compaction_service
+    if service is None:
+        return
+    request, points = _make_request(samples), dialect.api.endpoints
+    expect(service.find_asked(request, path=points.turn), None, "a turn asks for no compaction")
+    asked = [found for path in points.others if (found := service.find_asked(request, path=path)) is not None]
+    expect([split_request(samples, body).items for body in asked], [request.items], "what is compacted is the history")
+    path = next(path for path in points.others if service.find_asked(request, path=path) is not None)
+    streamed = replace(request, fields={"stream": b"true"})
+    for each, at in ((request, path), (request, points.turn), (streamed, points.turn)):
+        answer = service.render_answer(each, path=at, name="threadkeep:c_1", created_at=17)
+        expect_that(b"threadkeep:c_1" in answer, "the answer names the compaction")
+    expect_that(service.has_begun(answer) is True, "the beginning of a compaction is known")
+    plain = dialect.wire.render_answer_stream(_make_answer("Done."))
+    expect([service.has_begun(plain), service.has_begun(b"")], [False, None], "a plain answer is none")
 
 
 def check_frames(samples: DialectSamples) -> None:
@@ -373,5 +396,6 @@ API_CHECKS: tuple[Check, ...] = (
     check_host_parts,
     check_window_rules,
     check_provider_compactions,
+    check_compaction_service,
     check_frames,
 )
