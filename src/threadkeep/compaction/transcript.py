@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from threadkeep.compaction.facts.images import find_pictures
 from threadkeep.compaction.plan import Position
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.state_text import TAG
+from threadkeep.dialects.pictures import find_pictures
 from threadkeep.items import ItemKind, Role, View
 from threadkeep.tokens import estimate_text
 

@@ -5,6 +5,7 @@ The window holds host context, the user's messages, the summary, and the message
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -148,11 +149,6 @@ class _SummaryDraft(DraftWriter):
 def strip_prefix(text: str) -> str:
     """Return a summary without introductory lines, ours or another tool's; ours is added later."""
     while (opening := next((each for each in (STATE_OPENING, *SUMMARY_OPENINGS) if text.startswith(each)), None)) is not None:
-        text = text[_find_introduction_end(text, after=len(opening.rstrip(":"))) :].strip()
+        # The sentences around an opening end with a colon, or else with their line.
+        text = re.sub(r"\A[^:\n]*[:\n]?", "", text.removeprefix(opening.rstrip(":"))).strip()
     return text
-
-
-def _find_introduction_end(text: str, *, after: int) -> int:
-    """Return where the sentences around an opening end: with a colon, or else with their line."""
-    ends = [at + len(sign) for sign in (":", "\n") if (at := text.find(sign, after)) >= 0]
-    return min(ends, default=len(text))

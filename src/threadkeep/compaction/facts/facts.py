@@ -25,7 +25,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from threadkeep.compaction.facts.images import find_pictures, render_picture
 from threadkeep.compaction.facts.shell import Edit, is_rerun
 from threadkeep.compaction.facts.tools import (
     OpenCall,
@@ -37,6 +36,7 @@ from threadkeep.compaction.facts.tools import (
     judge_outcome,
     read_call,
 )
+from threadkeep.dialects.pictures import find_pictures
 from threadkeep.items import Item, ItemKind, ToolCall, ToolOutput, View
 from threadkeep.threads import Pointer, parse_pointer
 
@@ -336,5 +336,5 @@ def _read_images(seen: ObservedItem) -> list[Image]:
     """Return a line for each picture of a message; its words are the caption of all."""
     caption = flatten(seen.view.said) or "without words"
     found = find_pictures(seen.item.raw)[-IMAGES_KEPT:] if seen.item else []
-    told = [render_picture(caption, picture) for picture in found] or [render_picture(caption, None)]
+    told = [f"[{picture}] image: {caption}" for picture in found] or [f"image: {caption}"]
     return [Image(text=flatten(text, limit=400), source=str(seen.source)) for text in told]

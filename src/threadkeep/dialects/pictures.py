@@ -1,7 +1,4 @@
-"""Finds the pictures a person sent and names them in the state by type, size and digest.
-
-The record keeps the picture; recall returns the original.
-"""
+"""Finds the pictures in an item of any dialect, and names them by type, size and digest, or by their address."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ DIGEST_SHOWN = 12
 _data_url = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]*,", re.IGNORECASE)
 # A longer address, or one with characters of the line's own syntax, is not shown.
 _address = re.compile(r"https?://[^\s\[\]<>\"]{1,200}", re.IGNORECASE)
-_picture_line = re.compile(r"(?:\[[^\]]*\] )?image: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,22 +31,12 @@ class Picture:
 
 
 def find_pictures(raw: bytes) -> list[Picture]:
-    """Return the pictures in an item, in the order they stand there, in any dialect; none where the item cannot be read."""
+    """Return the pictures in an item, in the order they stand there; none where the item cannot be read."""
     try:
         item = decode_json(raw)
     except (ValueError, RecursionError):
         return []
     return list(_walk_pictures(item))
-
-
-def render_picture(caption: str, picture: Picture | None) -> str:
-    """Return the line that names a picture."""
-    return f"[{picture}] image: {caption}" if picture else f"image: {caption}"
-
-
-def is_picture(line: str) -> bool:
-    """Whether a line of the state names a picture."""
-    return _picture_line.match(line) is not None
 
 
 def _walk_pictures(item: object) -> Iterator[Picture]:
