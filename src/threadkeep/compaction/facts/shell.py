@@ -16,6 +16,8 @@ from typing import Final, Literal
 import msgspec
 
 PATH_CHARS: Final = 200
+# Stands before a word that the shell changes: no path can be read from it.
+CHANGED: Final = "\0"
 KEY_CHARS: Final = 200
 KEYS: Final = 8
 EDITS: Final = 32
@@ -66,7 +68,7 @@ _token = re.compile(
 _piece = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]+)""", re.DOTALL)
 _expansion = re.compile(r"[$`*?\[\]]|\{[^}]*(?:,|\.\.)[^}]*\}")
 _escape = re.compile(r"\\([\"\\$`\n])")
-_assignment = re.compile(r"[A-Za-z_]\w*\+?=")
+_assignment = re.compile(r"\x00?[A-Za-z_]\w*\+?=")
 _cd_prefix = re.compile(r"^\s*cd\s+[^\s;&|]+\s*(?:&&|;)\s*")
 _absolute_cd = re.compile(r"\A\s*cd\s+(?:/[^\s;&|]*|'/[^'\n]*'|\"/[^\"\n]*\")\s*&&\s*(?=\S)")
 _odd_path = re.compile(r"[\x00-\x1f\x7f]|://")
@@ -105,28 +107,16 @@ class ShellLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Word:
-    """One word; `plain` where the shell leaves it as it stands."""
-
-    text: str
-    plain: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Command:
     """One command of a line, without assignments and wrappers. `behind` is the operator in front of it; `reads` are its
     here-documents.
     """
 
     program: str
-    arguments: tuple[_Word, ...]
+    arguments: tuple[str, ...]
     behind: str
-    writes: Sequence[_Word]
+    writes: Sequence[str]
     reads: Sequence[str]
-
-    @property
-    def texts(self) -> list[str]:
-        return [word.text for word in self.arguments]
 
 
 def read_line(text: str, *, folder: str = "") -> ShellLine:
@@ -203,8 +193,8 @@ def _parse(text: str) -> list[_Command] | None:
     if len(line) > LINE_CHARS:
         return None
     commands: list[_Command] = []
-    words: list[_Word] = []
-    writes: list[_Word] = []
+    words: list[str] = []
+    writes: list[str] = []
     reads: list[str] = []
     behind = target = ""
     for match in _token.finditer(f"{line}\n"):
@@ -227,10 +217,10 @@ def _parse(text: str) -> list[_Command] | None:
             reads.append(bodies.pop(0) if bodies else "")
         else:
             if words or writes:
-                if words and words[0].text in _KEYWORDS:
+                if words and words[0].removeprefix(CHANGED) in _KEYWORDS:
                     return None
-                program, *arguments = _strip_wrappers(words) or [_Word(text="", plain=True)]
-                name = posixpath.basename(program.text.rstrip("/")) or program.text
+                program, *arguments = _strip_wrappers(words) or [""]
+                name = posixpath.basename(program.rstrip("/")).removeprefix(CHANGED)
                 commands.append(_Command(program=name, arguments=tuple(arguments), behind=behind, writes=writes, reads=reads))
                 words, writes, reads, behind = [], [], [], token
             elif token != "\n":
@@ -238,26 +228,26 @@ def _parse(text: str) -> list[_Command] | None:
     return commands
 
 
-def _read_word(token: str) -> _Word | None:
-    """Return a word without its quotes; None where a part of it runs a command of its own."""
+def _read_word(token: str) -> str | None:
+    """Return a word without its quotes, marked where the shell changes it; None where it runs a command of its own."""
     text, plain = "", True
     for literal, quoted, escaped, bare in _piece.findall(token):
         if "$(" in (open_text := quoted + bare) or "`" in open_text:
             return None
         plain = plain and len(open_text) <= PATH_CHARS and not _expansion.search(open_text)
         text += literal + _escape.sub(r"\1", quoted) + escaped + bare
-    return _Word(text=text, plain=plain)
+    return text if plain else f"{CHANGED}{text}"
 
 
-def _strip_wrappers(words: list[_Word]) -> list[_Word]:
+def _strip_wrappers(words: list[str]) -> list[str]:
     """Return the words of a command without assignments and wrappers."""
     while words:
-        names = (posixpath.basename(words[0].text), *(word.text for word in words[1:2]))
+        names = (posixpath.basename(words[0]), *words[1:2])
         wrapper = next((wrapper for wrapper in _WRAPPERS if names[: len(wrapper)] == wrapper), ())
-        if _assignment.match(words[0].text):
+        if _assignment.match(words[0]):
             words = words[1:]
         elif names[0] == "timeout":
-            words = [word for word in words[1:] if not word.text.startswith("-")][1:]
+            words = [word for word in words[1:] if not word.startswith("-")][1:]
         elif wrapper and len(words) > len(wrapper):
             words = words[len(wrapper) :]
         else:
@@ -275,8 +265,8 @@ def _read_unparsed(text: str) -> ShellLine:
 
 
 def _is_look(command: _Command) -> bool:
-    texts = command.texts
-    if any(not word.text.startswith("/dev/") for word in command.writes):
+    texts = command.arguments
+    if any(not word.startswith("/dev/") for word in command.writes):
         return False
     match command.program:
         case "":
@@ -292,12 +282,12 @@ def _is_look(command: _Command) -> bool:
 
 
 def _is_edit(command: _Command) -> bool:
-    program = " ".join((command.program, *command.texts[:1])) if command.program == "git" else command.program
+    program = " ".join((command.program, *command.arguments[:1])) if command.program == "git" else command.program
     return program in HOUSEKEEPING or program in LOOKS
 
 
 def _make_key(command: _Command) -> str:
-    words = [" ".join(word.split()) for word in (command.program, *command.texts) if not word.startswith("-")]
+    words = [" ".join(word.removeprefix(CHANGED).split()) for word in (command.program, *command.arguments) if word[:1] != "-"]
     if words[:2] == ["git", "commit"]:
         return COMMIT
     # Two scripts that a program reads from its input are two things.
@@ -312,10 +302,10 @@ def _find_edits(commands: Sequence[_Command], folder: str) -> Iterator[Edit]:
         uncertain = command.behind == "||" or (uncertain and command.behind in ("&&", "|", "|&"))
         if command.program in ("cd", "pushd", "popd"):
             target = command.arguments[0] if command.program == "cd" and len(command.arguments) == 1 else None
-            known = known and target is not None and target.plain and not target.text.startswith("-")
-            folder = posixpath.join(folder, target.text) if known and target is not None else folder
+            known = known and target is not None and not target.startswith((CHANGED, "-"))
+            folder = posixpath.join(folder, target) if known and target is not None else folder
             continue
-        written = [Edit(path=word.text) for word in command.writes if word.plain and command.program not in ("[", "test", "expr")]
+        written = [Edit(path=path) for path in command.writes if command.program not in ("[", "test", "expr")]
         for edit in () if uncertain else (*written, *_find_program_edits(command)):
             path = edit.path if edit.path == "." else resolve_path(edit.path, folder)
             if path and (known or path.startswith(("/", "~"))) and not _scratch.fullmatch(path):
@@ -324,22 +314,20 @@ def _find_edits(commands: Sequence[_Command], folder: str) -> Iterator[Edit]:
 
 def _find_program_edits(command: _Command) -> Iterator[Edit]:
     """Yield the edits of a program that is known to change files."""
-    program, arguments, texts = command.program, command.arguments, command.texts
+    program, texts = command.program, command.arguments
     if program in ("apply_patch", "applypatch"):
         for patch in (*command.reads, *texts):
             yield from read_patch_edits(patch)
         return
     if program in ("sed", "perl"):
-        yield from (Edit(path=word.text) for word in _find_in_place_files(arguments) if word.plain)
-        return
-    if not all(word.plain for word in arguments if not word.text.startswith("-")):
+        yield from map(Edit, _find_in_place_files(texts))
         return
     if program == "git" and texts:
         program, texts = f"git {texts[0]}", texts[1:]
     paths = [text for text in texts if not text.startswith("-")]
     flags = [text for text in texts if text.startswith("-")]
     is_deep = "--recursive" in flags or any("r" in flag.lower() for flag in flags if not flag.startswith("--"))
-    reverted: list[str] = []
+    reverted: Sequence[str] = ()
     match program:
         case "tee" | "touch":
             yield from map(Edit, paths)
@@ -362,26 +350,27 @@ def _find_program_edits(command: _Command) -> Iterator[Edit]:
     yield from (Edit(path=path, effect="reverted") for path in reverted)
 
 
-def _find_in_place_files(arguments: Sequence[_Word]) -> list[_Word]:
+def _find_in_place_files(texts: Sequence[str]) -> list[str]:
     """Return the files that `sed -i` or `perl -i` rewrites."""
-    texts = [word.text for word in arguments]
     if not any(map(_in_place.fullmatch, texts)):
         return []
-    names: list[_Word] = []
-    for word, before in zip(arguments, ("", *texts), strict=False):
-        is_value = _script_flag.fullmatch(before) or (before == "-i" and _backup.fullmatch(word.text))
-        if not is_value and not word.text.startswith("-"):
+    names: list[str] = []
+    for word, before in zip(texts, ("", *texts), strict=False):
+        is_value = _script_flag.fullmatch(before) or (before == "-i" and _backup.fullmatch(word))
+        if not is_value and not word.startswith("-"):
             names.append(word)
     return names if any(map(_script_flag.fullmatch, texts)) else names[1:]
 
 
 def _find_moves(paths: Sequence[str], *, sources: Effect | None) -> Iterator[Edit]:
     """Yield what `mv` and `cp` leave behind. A name without an ending could be a folder: it is not reported."""
-    *froms, target = paths or [""]
-    if froms and sources:
+    if len(paths) < 2 or any(path.startswith(CHANGED) for path in paths):
+        return
+    *froms, target = paths
+    if sources:
         yield from (Edit(path=path, effect=sources) for path in froms)
     if target.endswith("/") or len(froms) > 1 or target in (".", ".."):
         files = (posixpath.basename(path) for path in froms if posixpath.splitext(path)[1])
         yield from (Edit(path=posixpath.join(target, name)) for name in files)
-    elif froms and posixpath.splitext(target)[1]:
+    elif posixpath.splitext(target)[1]:
         yield Edit(path=target)
