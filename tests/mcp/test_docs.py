@@ -47,7 +47,7 @@ def test_every_snippet_of_a_url_leads_to_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [line for snippet in snippets("sh") for line in snippet.splitlines() if line[:8] == "threadkeep"]
+    "line", [line for snippet in snippets("sh") for line in snippet.splitlines() if line.startswith("threadkeep")]
 )
 def test_every_command_parses(line: str) -> None:
     """What the page tells people to type is understood."""
