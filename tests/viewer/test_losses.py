@@ -75,9 +75,9 @@ def test_what_people_demanded_is_counted() -> None:
     assert answers == [
         ("nothing was required of this span", False),
         ("5 of 5 required things are in the window", False),
-        ("5 of 5 required things are in the window; 1 false line corrected", False),
+        ("5 of 5 required things are in the window; 1 false line repaired", False),
         (
-            "2 of 5 required things are in the window, 3 did not fit and are left to recall; 2 false lines corrected",
+            "2 of 5 required things are in the window, 3 did not fit and are left to recall; 2 false lines repaired",
             True,
         ),
     ]
