@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.doubles.prefix_growth import prefix_faults
-from tests.doubles.script import say
+from tests.doubles.script import call, say
 from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, Client, base_fields, person, records, talk, text_of, threads
 
 from threadkeep.dialects import Target, find_dialect
@@ -79,6 +79,23 @@ async def test_words_alone_make_no_side_request(wire: WireName) -> None:
     assert not judged(wire, instructed(wire, "Be brief.", person(wire, "You are a title generator <conversation>")))
     assert not judged(wire, instructed(wire, "You are a context summarization agent", person(wire, "no such thing")))
     assert not judged(wire, instructed(wire, "Be brief.", person(wire, "CRITICAL: Respond with TEXT ONLY")))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.moves_prefix(reason="the client's note taker has instructions of its own")
+async def test_a_note_taker_with_the_whole_conversation_adds_nothing_to_it(tk: Threadkeep, wire: WireName) -> None:
+    """Qwen Code's: its instructions and its own steps are no words of the person's, and the conversation goes on without them."""
+    client = talk(tk, wire)
+    await client.ask("Never touch vendor/.")
+    taker = client.forked()
+    told = json.loads(instructed(wire, "You are now acting as the managed memory extraction subagent for an assistant."))
+    head = told.pop(HISTORY[wire])
+    taker.fields = {**told, **({"instructions": ""} if wire == "responses" else {}), "head": head}
+    await taker.ask("Managed memory has TWO directories.", call("bash", {"command": "ls"}, call_id="c1"))
+    await taker.tool({"c1": "none"}, say("Noted."))
+    await client.ask("And now?")
+    [thread] = await threads(tk)
+    assert b"Managed memory" not in b"".join(record.body for record in await thread.records())
 
 
 async def test_counts_and_compactions_by_the_provider_are_told_by_their_paths() -> None:

@@ -22,7 +22,7 @@ from threadkeep.gateway.conversation.command_detection import sign
 from threadkeep.gateway.conversation.command_runner import CommandAnswers
 from threadkeep.gateway.conversation.compaction import Compactor, RunningCompactions
 from threadkeep.gateway.conversation.fast_path import FastPath
-from threadkeep.gateway.conversation.hints import asks_for_summary, is_side_request, read_hints
+from threadkeep.gateway.conversation.hints import acts_for_its_client, asks_for_summary, is_side_request, read_hints
 from threadkeep.gateway.conversation.item_cache import ItemCache
 from threadkeep.gateway.conversation.lookup import ThreadLookup
 from threadkeep.gateway.conversation.parse_cache import ParseCache
@@ -187,11 +187,13 @@ class RecordedConversations:
     async def _forward_side_request(self, opened: OpenRequest) -> Forward | None:
         """Forward a request that is no step of a conversation; a checkpoint of the history it shows applies, so that it fits."""
         is_side = is_side_request(opened.request, path=opened.incoming.path, hints=opened.hints, dialect=self._dialect)
-        if not is_side and not asks_for_summary(opened.request, dialect=self._dialect):
+        takes_notes = acts_for_its_client(opened.request, self._dialect)
+        if not (is_side or takes_notes or asks_for_summary(opened.request, dialect=self._dialect)):
             return None
         found = await self._lookup.find(opened.history, opened)
-        # Without the client's headers, the words of a request for a summary count only behind a known history.
-        if not is_side and (found is None or found[1] < max(1, len(opened.history.items) - 2)):
+        # Without the client's headers, words like those of a request for a summary count only behind a known history.
+        least = 1 if takes_notes else max(1, len(opened.history.items) - 2)
+        if not is_side and (found is None or found[1] < least):
             return None
         if found is None:
             substitute = self._polyfill.find(opened, None)

@@ -164,6 +164,8 @@ WITHOUT_TOOLS: Final = (
     SideRequestKind(instructions="You are a context summarization agent", says="<conversation>"),
     SideRequestKind(instructions="You are a context summarization assistant", says="<conversation>"),
 )
+# Qwen Code gives its note taker the conversation, and tools.
+NOTE_TAKER: Final = "You are now acting as the managed memory extraction subagent"
 # Claude Code asks for a summary in the last part of the last message, behind the history.
 SUMMARY_REQUEST: Final = "CRITICAL: Respond with TEXT ONLY"
 
@@ -188,6 +190,11 @@ def asks_for_summary(request: Request, *, dialect: Dialect) -> bool:
         return False
     view = dialect.view((dialect.split_parts(last) or [last])[-1])
     return view.role is Role.USER and view.text.startswith(SUMMARY_REQUEST)
+
+
+def acts_for_its_client(request: Request, dialect: Dialect) -> bool:
+    """Whether the model is to do something for the client beside the conversation, such as to take notes of it."""
+    return dialect.api.find_instructions(request).lstrip().startswith(NOTE_TAKER)
 
 
 def _matches(kind: SideRequestKind, request: Request, dialect: Dialect) -> bool:

@@ -205,16 +205,18 @@ async def find_rewritten_thread(
     for row in rows if compacted else ():
         if compacted & await _load_last_said(backend, row, dialect):
             return row.id
-    # Beside a summary, which says that there was more, what people and models said tells it too, however short.
-    spoken = _digest_spoken(backend, history, depth, dialect) if has_summary and not session else set()
+    # Beside a summary, which says that there was more, what people and models said tells it too, however short; without one,
+    # if something telling is among it.
+    spoken = _digest_spoken(backend, history, depth, dialect) if not session else {}
     shared: dict[str, int] = {}
     for row in open_to_us:
         context = contexts[row.id]
         if not session and (context is None or context.head != head):
             continue
         shared[row.id] = len(telling & await _load_newest(backend, row)) if telling else 0
-        if spoken:
-            shared[row.id] = max(shared[row.id], len(spoken & await _load_last_said(backend, row, dialect)))
+        common = spoken.keys() & await _load_last_said(backend, row, dialect) if spoken else set()
+        if has_summary or any(spoken[each] for each in common):
+            shared[row.id] = max(shared[row.id], len(common))
     best = max(shared.values(), default=0)
     likely = [row for row in open_to_us if shared.get(row.id) == best] if best >= SHARED_WITHOUT_NAME else []
     # A fork shares its parent's history: of these the newest goes on.
@@ -252,11 +254,20 @@ def _find_telling(history: History, depth: int) -> Iterator[bytes]:
             yield item.raw
 
 
-def _digest_spoken(backend: Backend, history: History, depth: int, dialect: Dialect) -> set[bytes]:
-    """Return digests of all that people and models said to each other, however it is spelled."""
+def _digest_spoken(backend: Backend, history: History, depth: int, dialect: Dialect) -> dict[bytes, bool]:
+    """Return digests of all that people and models said to each other, however it is spelled, and whether each is telling."""
     said = zip(history.items[depth:], history.infos[depth:], history.aside[depth:], strict=True)
-    items = (item for item, info, aside in said if (info.by_model or info.by_person) and not aside)
-    return {digest_body(dialect.canonical(Item(_redact(backend, item.raw)))) for item in items}
+    return {
+        _digest_words(Item(_redact(backend, item.raw)), dialect): info.by_model and len(item.raw) >= TELLING_BYTES
+        for item, info, aside in said
+        if (info.by_model or info.by_person) and not aside
+    }
+
+
+def _digest_words(item: Item, dialect: Dialect) -> bytes:
+    """Return a digest of what an item says; of a person's message without what a host put beside it."""
+    view = dialect.view(item)
+    return digest_body(view.said.encode("utf-8", "replace") if view.by_person else dialect.canonical(item))
 
 
 def _digest_compacted(backend: Backend, history: History, depth: int, dialect: Dialect) -> set[bytes]:
@@ -271,7 +282,7 @@ async def _load_last_said(backend: Backend, row: ThreadRow, dialect: Dialect) ->
     own = Span(thread_id=row.id, start=row.start, stop=row.next)
     kinds = {RecordKind.ITEM, RecordKind.REPLY}
     last = await backend.store.read(own, kinds=kinds, newest_first=True, limit=LAST_SAID)
-    return {digest_body(dialect.canonical(item)) for record in last for item in _read_items(record)}
+    return {_digest_words(item, dialect) for record in last for item in _read_items(record)}
 
 
 def _read_items(record: Record) -> list[Item]:
