@@ -38,7 +38,13 @@ class AnswerFilter(ABC):
         """Take the next bytes of the provider's answer, none at its end; return what the client gets of them."""
         if not chunk:
             (raw, data), self._events = self._events.end(), EventReader()
-            return self._take(raw, read_event(data)) if raw.strip() else b""
+            if raw.strip():
+                return self._take(raw, read_event(data))
+            if self._held:
+                # Half a line end: the bytes were cut within the blank line behind the last event.
+                last, event = self._held[-1]
+                self._held[-1] = last + raw, event
+            return b""
         return b"".join(self._take(raw, read_event(data)) for raw, data in self._events.split(chunk))
 
     def start_next(self) -> None:

@@ -178,8 +178,9 @@ def check_hidden_tool(samples: DialectSamples) -> None:
     expect(tool.identify_reasoning(client), None, "nothing else is reasoning")
     streams = [wire.render_answer_stream(_make_answer(text)) for text in ROUNDS]
     for size in (1, 7, 10_000):
-        plain = _read(dialect, _filter_rounds(dialect, streams[:1], name=RECALL.name, size=size))
-        expect(plain, _read(dialect, streams[0]), "a plain answer stays as it is")
+        plain = _filter_rounds(dialect, streams[:1], name=RECALL.name, size=size)
+        expect(_read(dialect, plain), _read(dialect, streams[0]), "a plain answer stays as it is")
+        expect(plain[-3:], streams[0][-3:], "a blank line ends the last event, wherever chunks were cut")
         shown = _read(dialect, _filter_rounds(dialect, streams, name=RECALL.name, size=size))
         _expect_both(dialect, shown)
     merged = wire.merge_answers([json.loads(wire.render_answer(_make_answer(text))) for text in ROUNDS], name=RECALL.name)
