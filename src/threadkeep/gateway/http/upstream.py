@@ -36,6 +36,8 @@ IDLE_SECONDS = 600
 
 # A socket whose other end is gone says so only if it is asked.
 HEARTBEAT_SECONDS = 30
+# A client waits for the answer to its own opening meanwhile.
+OPEN_SECONDS = 10
 CLOSE_SECONDS = 5
 MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -241,7 +243,7 @@ class Upstream:
         )
         async with session:
             try:
-                async with asyncio.timeout(CONNECT_SECONDS):
+                async with asyncio.timeout(OPEN_SECONDS):
                     socket = await session.ws_connect(
                         URL(self._base + target, encoded=True),
                         headers=headers,
