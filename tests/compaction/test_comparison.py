@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Rollout, environment, said, turns
 
 from threadkeep.compaction import compact
-from threadkeep.compaction.drafts import operations
+from threadkeep.compaction.drafts import session
 from threadkeep.compaction.engine import Outcome
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.report import (
@@ -142,7 +142,7 @@ def test_what_gave_way_to_nothing_is_withdrawn() -> None:
     word = replace(PORT, section=Section.INACTIVE, claim=Claim(text=WITHDRAWN, source=at(9)))
     assert is_withdrawn(word)
     assert is_withdrawn(replace(PORT, section=Section.INACTIVE))
-    assert operations.WITHDRAWN == WITHDRAWN
+    assert session.WITHDRAWN == WITHDRAWN
 
 
 ENTRIES = st.builds(

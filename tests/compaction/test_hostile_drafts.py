@@ -11,8 +11,8 @@ from tests.compaction.test_reply_properties import replies
 from tests.histories import RESPONSES, Rollout, answered, call, output, said, turns, views
 
 from threadkeep.compaction.drafts.draft import Draft
-from threadkeep.compaction.drafts.operations import read_operations
 from threadkeep.compaction.drafts.reply import parse_state
+from threadkeep.compaction.drafts.session import read_operations
 from threadkeep.compaction.engine import Outcome, Proposal, conclude, propose
 from threadkeep.compaction.ledger import (
     Add,

@@ -10,8 +10,8 @@ from tests.compaction.test_reply_properties import replies
 from tests.histories import RESPONSES
 
 from threadkeep.compaction.drafts.draft import Draft
-from threadkeep.compaction.drafts.operations import read_operations
 from threadkeep.compaction.drafts.reply import parse_state
+from threadkeep.compaction.drafts.session import read_operations
 from threadkeep.compaction.engine import EXTRACTIVE, Outcome, Proposal, conclude, propose
 from threadkeep.compaction.ledger import BINDING, LedgerEntry, Section, Speaker
 from threadkeep.compaction.state_text import FROM_A_MODEL, HEADINGS, TAG, render_line, render_state
