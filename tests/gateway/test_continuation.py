@@ -13,6 +13,7 @@ from threadkeep.compaction import Speaker
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
 from threadkeep.store import RecordKind
 from threadkeep.threads.path import is_rewrite_mark
+from threadkeep.transfer.export import export_thread
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName
@@ -81,6 +82,20 @@ async def test_a_gateway_that_only_records_sends_a_clients_summary_as_it_is(tk: 
     assert client.provider.requests[-1].raw == client.forked(length=-1).body()
     assert await rewritten(tk) == [1]
     assert await checkpoints(tk) == 0
+
+
+async def test_an_exported_rollout_goes_on_from_the_clients_summary(tk: Threadkeep) -> None:
+    """What the client left behind is in it, and Codex does not take it for the history."""
+    client = talk(tk, "responses", x_session_id="ses_1")
+    await client.ask(f"{DEMAND} Begin with the readme.")
+    client.history = [person("responses", SUMMARIES["codex"])]
+    await client.ask("Go on.")
+    [thread] = await threads(tk)
+    lines = [json.loads(line) async for line in export_thread(tk.backend, thread, "codex")]
+    kinds = [line["type"] for line in lines]
+    assert lines[kinds.index("compacted")]["payload"]["replacement_history"] == []
+    assert DEMAND in json.dumps(lines[: kinds.index("compacted")])
+    assert DEMAND not in json.dumps(lines[kinds.index("compacted") :])
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -16,6 +16,7 @@ from threadkeep.errors import CannotExport
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
+from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.reader import load_history, load_live_path, load_metadata, read_body
 from threadkeep.threads.tombstones import fill_erased
 from threadkeep.transfer.codex_reader import (
@@ -150,6 +151,8 @@ async def _export_codex(backend: Backend, thread: Thread) -> AsyncIterator[bytes
     path = await load_live_path(backend.store, thread.id, whole=True)
     pending = await _find_cuts(backend.store, path, newest=(await load_live_path(backend.store, thread.id)).checkpoint)
     async for record in _read_records(backend.store, path):
+        if is_rewrite_mark(record) and not any(cut.target == record.ordinal for cut in pending):
+            yield write_compacted([], text="", at_ms=record.at_ms)
         while pending and record.ordinal >= (pending[0].target or 0):
             yield await _write_cut(backend.store, thread.dialect, pending.pop(0))
         for line in _write_record(record, thread.dialect, events=session.meta is None):
