@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from threadkeep.dialects import DIALECTS, Answer, Dialect, Reply, Request
+from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.dialects.hidden_tool import HiddenTool
 from threadkeep.dialects.raw_json import read_fields
 from threadkeep.dialects.sse import EventReader
@@ -124,6 +125,10 @@ def check_endpoints(samples: DialectSamples) -> None:
     expect_that(api.is_side_request(request, path=points.turn) is False, "a turn is no side request")
     expect_that(api.is_count(points.turn) is False, "a turn asks for no count")
     expect(api.read_window("a-model-of-tomorrow", {}), None, "a request with an unknown model speaks of no window")
+    expect(dict(api.drop_management({"x-other": "1"})), {}, "headers of other things do not change")
+    managed = replace(request, fields={MANAGEMENT: b'[{"type":"compaction","compact_threshold":1000}]'})
+    found = [api.find_threshold(each) for each in (request, managed)]
+    expect(found, [None, 1_000], "a threshold is what the request says")
     expect_that(b"1700" in api.render_count(1_700), "a count is told")
     flags = (samples.dialect.opens_with_user, samples.dialect.takes_instructions_anywhere, samples.dialect.wire.streams_items)
     expect([type(flag) for flag in flags], [bool] * len(flags), "each rule holds or does not")
