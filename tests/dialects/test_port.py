@@ -73,7 +73,6 @@ def some_check_fails(samples: DialectSamples) -> bool:
     return False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("samples", SAMPLES, ids=[samples.dialect.name for samples in SAMPLES])
 def test_no_member_of_the_port_can_be_left_out(samples: DialectSamples, monkeypatch: pytest.MonkeyPatch) -> None:
     """A method that returns nothing, and an attribute that is nothing of its kind, are found."""
