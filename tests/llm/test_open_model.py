@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
@@ -9,9 +10,11 @@ import pytest
 from tests.doubles.model_server import ModelServer, streamed
 from tests.llm.wires import CHAT, CREDENTIAL, RESPONSES
 
-from threadkeep.errors import UnknownModel
+from threadkeep.dialects import Request, find_dialect
+from threadkeep.errors import ModelUnavailable, UnknownModel
 from threadkeep.llm import RemoteCompactor, open_model
 
+ASKED = [b"CONNECT api.threadkeep.invalid:443 HTTP/1.1\r\n"]
 KEYS = {"OPENAI_API_KEY": CREDENTIAL, "ANTHROPIC_API_KEY": CREDENTIAL}
 
 
@@ -102,3 +105,29 @@ def test_naming_a_model_loads_no_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("unproxied", "told"), [("", ASKED), ("models.example", ASKED), (".threadkeep.invalid", [])])
+async def test_a_provider_is_reached_through_the_proxy_of_the_environment(unproxied: str, told: list[bytes]) -> None:
+    """`HTTPS_PROXY` is asked to connect, unless `NO_PROXY` names the provider's host."""
+    lines: list[bytes] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines.append(await reader.readline())
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    host, port = proxy.sockets[0].getsockname()
+    environ = {
+        **KEYS,
+        "OPENAI_BASE_URL": "https://api.threadkeep.invalid/v1",
+        "HTTPS_PROXY": f"http://{host}:{port}",
+        "NO_PROXY": unproxied,
+    }
+    async with proxy, open_model("openai:m", environ=environ) as model:
+        with pytest.raises(ModelUnavailable):
+            await model.ask(Request(fields={}, head=(), items=(find_dialect("responses").make_user_message("hello"),)))
+    assert lines == told
