@@ -92,14 +92,11 @@ def _open_anthropic(name: str, model: str, *, environ: Mapping[str, str]) -> Pro
 
 def _find_proxy(base_url: str, environ: Mapping[str, str]) -> str | None:
     """Return the proxy that the environment names for a provider on the internet; none for hosts in `NO_PROXY`."""
-    proxy = environ.get("HTTPS_PROXY") or environ.get("https_proxy")
-    if not proxy or not base_url.startswith("https:"):
+    host = urlsplit(base_url).hostname or ""
+    exempt = [name.strip().lstrip(".") for name in (environ.get("NO_PROXY") or environ.get("no_proxy") or "").split(",")]
+    if not base_url.startswith("https:") or any(name == "*" or f".{host}".endswith(f".{name}") for name in exempt if name):
         return None
-    # Takes long to import, and most machines have no proxy.
-    from urllib.request import proxy_bypass_environment
-
-    unproxied = {"no": environ.get("NO_PROXY") or environ.get("no_proxy") or ""}
-    return None if proxy_bypass_environment(urlsplit(base_url).hostname or "", unproxied) else proxy
+    return environ.get("HTTPS_PROXY") or environ.get("https_proxy")
 
 
 def _check_address(url: str, *, name: str) -> str:
