@@ -18,7 +18,7 @@ OTHERS = {
     "adapters/hermes/engine.py": (1, "an argument of Hermes' engine"),
     "adapters/langchain.py": (7, "a field of LangChain's state"),
     "adapters/litellm.py": (2, "a field of a call to LiteLLM"),
-    "compaction/budget.py": (8, "the share of the state that holds people's messages"),
+    "compaction/state_budget.py": (8, "the share of the state that holds people's messages"),
     "launch/clients.py": (1, "Codex's own setting `wire_api`"),
     "transfer/gemini_cli_reader.py": (5, "fields of Gemini CLI's own files"),
 }

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.budget import StateBudget, StateFitter, estimate_state, must_be_told
 from threadkeep.compaction.journal import Finding, Journal
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.state_budget import StateBudget, StateFitter, estimate_state, must_be_told
 from threadkeep.compaction.state_text import render_state
 from threadkeep.threads import Pointer
 

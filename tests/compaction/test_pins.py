@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.compaction.test_hostile_drafts import LATER, ledgers, operations, rollout_with_a_trap, spoken_messages
 from tests.histories import RESPONSES, Rollout, answered, said
 
-from threadkeep.compaction.budget import StateBudget, StateFitter
 from threadkeep.compaction.drafts.draft import Draft
 from threadkeep.compaction.engine import conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Operation, Section, Speaker, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, merge_observed
 from threadkeep.compaction.remarks import apply_remarks, get_words
+from threadkeep.compaction.state_budget import StateBudget, StateFitter
 from threadkeep.compaction.state_text import render_line, render_state
 from threadkeep.threads import Checkpoint, PinBody, Pointer, Remark, RemarkBody, SaidBody, UnpinBody
 

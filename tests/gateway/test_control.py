@@ -10,9 +10,9 @@ import pytest
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import StoreFull, ThreadkeepError
 from threadkeep.gateway.control.tenants import Tenants
+from threadkeep.gateway.error_statuses import STATUSES, find_status
 from threadkeep.gateway.http.keys import Keys, digest_key
 from threadkeep.gateway.http.metrics import Metrics
-from threadkeep.gateway.status import STATUSES, find_status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

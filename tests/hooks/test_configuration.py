@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from threadkeep.config import resolve
 from threadkeep.errors import BadInput
 from threadkeep.hooks import CommandHook, HookEvent, Hooks, Matcher, parse_hooks
-from threadkeep.hooks.hook import HookGroup
+from threadkeep.hooks.definitions import HookGroup
 
 WRITTEN = """
 [[hooks.PreCompact]]

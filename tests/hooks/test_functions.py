@@ -24,7 +24,7 @@ from threadkeep.hooks import (
     Verdict,
     run_hooks,
 )
-from threadkeep.hooks.hook import HookFunction
+from threadkeep.hooks.definitions import HookFunction
 
 pytestmark = pytest.mark.anyio
 

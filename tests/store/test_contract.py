@@ -11,8 +11,8 @@ from tests.postgres import PostgresServer
 from threadkeep.store import ThreadStore
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
+from threadkeep.testing.optional_store_checks import CHECKS, Check, WholeStore
 from threadkeep.testing.store_checks import StoreMaker
-from threadkeep.testing.store_port_checks import CHECKS, Check, WholeStore
 
 
 def text_of(_: str, body: bytes) -> str:

@@ -12,7 +12,7 @@ from tests.postgres import PostgresServer
 
 from threadkeep.errors import StoreClosed, StoreError
 from threadkeep.store.postgres.connections import Connection, Connections
-from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.sql_files import QUERIES
 from threadkeep.store.postgres.writer import Writer
 
 pytestmark = pytest.mark.anyio

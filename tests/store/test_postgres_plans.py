@@ -11,7 +11,7 @@ from tests.postgres import PostgresServer
 
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
-from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.sql_files import QUERIES
 from threadkeep.store.postgres.store import choose_query
 
 pytestmark = pytest.mark.anyio

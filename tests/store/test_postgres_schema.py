@@ -11,7 +11,7 @@ from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.postgres import PostgresDatabase, PostgresStore
 from threadkeep.store.postgres.connections import Connections
 from threadkeep.store.postgres.migrations import MIGRATIONS, Migrated, Migration, choose_next, migrate
-from threadkeep.store.postgres.queries import SQL_FOLDER
+from threadkeep.store.postgres.sql_files import SQL_FOLDER
 
 pytestmark = pytest.mark.anyio
 

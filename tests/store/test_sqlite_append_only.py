@@ -15,7 +15,7 @@ from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.base import NOT_LANDMARKS
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
 from threadkeep.store.sqlite.operations import Filter, read_records
-from threadkeep.store.sqlite.queries import QUERIES
+from threadkeep.store.sqlite.sql_files import QUERIES
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from threadkeep.errors import StoreError, StoreForeign, StoreTooNew
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore
 from threadkeep.store.sqlite.file import APPLICATION_ID, read_migrations
-from threadkeep.store.sqlite.queries import SQL_FOLDER, split_statements
+from threadkeep.store.sqlite.sql_files import SQL_FOLDER, split_statements
 
 NOTE = NewRecord(kind=RecordKind.NOTE, at_ms=0, turn=0, tokens=0, body=b"kept")
 

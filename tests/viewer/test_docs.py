@@ -11,7 +11,7 @@ from tests.viewer.conftest import Serve, compaction_ordinals
 
 from threadkeep import Threadkeep
 from threadkeep.cli.parser import parse
-from threadkeep.viewer.compactions import check_originals, open_compaction
+from threadkeep.viewer.compaction_reader import check_originals, open_compaction
 
 PAGE = REPOSITORY / "docs" / "viewer.md"
 

@@ -16,7 +16,7 @@ from threadkeep import Threadkeep
 from threadkeep.compaction import AuditReport
 from threadkeep.compaction.audit import Fault
 from threadkeep.threads import Pointer
-from threadkeep.viewer.compactions import Originals, check_originals, open_compaction
+from threadkeep.viewer.compaction_reader import Originals, check_originals, open_compaction
 from threadkeep.viewer.diffs import WindowDiff
 from threadkeep.viewer.renderer import render_macro
 

@@ -24,7 +24,7 @@ import msgspec
 
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, open_thread
 from threadkeep.adapters.host_history import follow, record_reply
-from threadkeep.adapters.window import fit_window
+from threadkeep.adapters.window_fit import fit_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase

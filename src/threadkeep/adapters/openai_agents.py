@@ -27,7 +27,7 @@ except ImportError as error:
 
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, open_thread
 from threadkeep.adapters.item_rollback import clear_thread, pop_newest_item
-from threadkeep.adapters.window import fit_window
+from threadkeep.adapters.window_fit import fit_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict

@@ -33,7 +33,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id
 from threadkeep.adapters.host_history import follow
-from threadkeep.adapters.window import fit_window
+from threadkeep.adapters.window_fit import fit_window
 from threadkeep.client import Head, Thread, Threadkeep
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import CHAT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import open_existing_store
 from threadkeep.threads.branches import ForkPoint, fork_thread
 from threadkeep.viewer.formats import format_count
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from threadkeep.cli.chat_commands import offer_threads, resume, run_command
 from threadkeep.cli.chat_session import INSTRUCTIONS, NO_MODEL, PROMPT, ChatSession
-from threadkeep.cli.context import read_config
 from threadkeep.cli.event_loop import LoopThread
 from threadkeep.cli.output import print_error
 from threadkeep.cli.screen import Screen
+from threadkeep.cli.settings_and_store import read_config
 from threadkeep.client import Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError, ThreadNotFound
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from threadkeep.cli.attempts import print_attempts
-from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import open_existing_store
 from threadkeep.cli.state import describe_omissions, encode_comparison, print_comparison
 from threadkeep.client import CompactionReport
 from threadkeep.client.json_forms import encode_compaction

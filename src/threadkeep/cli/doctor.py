@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadkeep import __version__
-from threadkeep.cli.context import describe_store, hide_credentials, may_have_store, read_settings
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import describe_store, hide_credentials, may_have_store, read_settings
 from threadkeep.client import Config, Setting, Threadkeep, build_config
 from threadkeep.client.threadkeep import EVERY
 from threadkeep.errors import BadInput, StoreError

@@ -7,9 +7,16 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.context import describe_store, hide_credentials, may_exist, open_existing_store, open_keys, read_config
 from threadkeep.cli.formats import clean_line
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import (
+    describe_store,
+    hide_credentials,
+    may_exist,
+    open_existing_store,
+    open_keys,
+    read_config,
+)
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.erasure.takeout import take_out
 from threadkeep.errors import BadInput, StoreMissing

@@ -8,8 +8,8 @@ import sys
 from argparse import Namespace
 from importlib.util import find_spec
 
-from threadkeep.cli.context import describe_store, locate_token, open_keys, read_config
 from threadkeep.cli.output import print_json
+from threadkeep.cli.settings_and_store import describe_store, locate_token, open_keys, read_config
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
 from threadkeep.gateway.http.keys import Keys

@@ -11,9 +11,9 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.event_loop import repeat_until_terminated
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import open_existing_store
 from threadkeep.errors import BadInput
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.pipeline import MemoryPass

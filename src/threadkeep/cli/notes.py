@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import open_existing_store
 from threadkeep.cli.state import print_entries, shorten_entry
 from threadkeep.client.json_forms import encode_remark
 from threadkeep.compaction.pins import NOTE_CHARS

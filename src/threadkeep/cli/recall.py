@@ -6,8 +6,8 @@ import re
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import open_existing_store
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import InvalidPointer
 from threadkeep.recall import Recalled

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from threadkeep.cli.context import describe_store, locate_token, read_settings
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import describe_store, locate_token, read_settings
 from threadkeep.client import Config, build_config
 from threadkeep.errors import ClientMissing
 from threadkeep.gateway.control.identity import load_token, make_identity, make_token

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
-from threadkeep.cli.context import describe_store, locate_token, open_keys, read_config
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import describe_store, locate_token, open_keys, read_config
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
 from threadkeep.gateway.control.identity import find_token_file, load_token, make_identity, make_token
 from threadkeep.gateway.http.keys import Keys, KeysFile, digest_key, make_key
 from threadkeep.gateway.serve import Serving, run_gateway
 from threadkeep.store.locations import IN_MEMORY
-from threadkeep.viewer.servers import mount_viewer
+from threadkeep.viewer.asgi_apps import mount_viewer
 
 TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 AUTO_COMPACTION = {

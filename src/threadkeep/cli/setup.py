@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from threadkeep.adapters.client_settings.clients import CLIENTS, Client, Plan, Surroundings, Way, has_chatgpt_login, plan_hooks
 from threadkeep.adapters.client_settings.settings_file import Change, hide_secrets
 from threadkeep.adapters.client_settings.text_edits import Add
-from threadkeep.cli.context import find_own_program, read_config
 from threadkeep.cli.formats import clean
 from threadkeep.cli.output import ask_user, open_screen, print_json
+from threadkeep.cli.settings_and_store import find_own_program, read_config
 from threadkeep.client import Config
 from threadkeep.errors import BadInput
 from threadkeep.launch.processes import is_answering

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from threadkeep.cli.attempts import BILL_COLUMNS, format_bill
-from threadkeep.cli.context import open_existing_store
 from threadkeep.cli.formats import format_time
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import open_existing_store
 from threadkeep.cli.show_plot import show_plot
 from threadkeep.cli.state import print_entries, show_state
 from threadkeep.client import Thread, Threadkeep
@@ -24,7 +24,7 @@ from threadkeep.threads.pressure import measure_recorded_pressure
 from threadkeep.threads.reader import load_current_turn, load_live_path
 from threadkeep.threads.summary import find_title
 from threadkeep.tokens import Pressure
-from threadkeep.viewer.compactions import CompactionRow, number_compactions, read_compaction_row
+from threadkeep.viewer.compaction_reader import CompactionRow, number_compactions, read_compaction_row
 from threadkeep.viewer.diffs import HEADINGS, Position, list_positions
 from threadkeep.viewer.formats import format_age, format_count, format_share
 from threadkeep.viewer.record_lines import describe_record

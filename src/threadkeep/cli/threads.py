@@ -7,8 +7,8 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.context import describe_store, may_have_store, open_existing_store, read_config
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import describe_store, may_have_store, open_existing_store, read_config
 from threadkeep.store.locations import open_database
 from threadkeep.threads.summary import ThreadSummary, summarise_threads
 from threadkeep.viewer.formats import format_age, format_count

@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from threadkeep.cli.context import open_existing_store, read_config
 from threadkeep.cli.event_loop import repeat_until_terminated
 from threadkeep.cli.formats import clean, clean_line, escape_json
 from threadkeep.cli.output import open_screen, print_json
+from threadkeep.cli.settings_and_store import open_existing_store, read_config
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import RESPONSES
 from threadkeep.errors import BadInput

@@ -16,7 +16,7 @@ import msgspec
 from threadkeep.client.thread import Thread
 from threadkeep.compaction import load_ledger
 from threadkeep.compaction.backend import Backend, CompactionPolicy, DraftBudget
-from threadkeep.compaction.budget import StateBudget
+from threadkeep.compaction.state_budget import StateBudget
 from threadkeep.compaction.telemetry import CompactionObserver, find_installed_observer
 from threadkeep.config import Config, build_memory_settings
 from threadkeep.dialects import DEFAULT, Dialect, find_dialect

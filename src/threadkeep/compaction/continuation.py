@@ -10,11 +10,11 @@ import msgspec
 
 from threadkeep.compaction.audit import Audited, make_report
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.budget import StateFitter
 from threadkeep.compaction.engine import remember
 from threadkeep.compaction.ledger import Ledger, dump_ledger
 from threadkeep.compaction.merge import merge_observed
 from threadkeep.compaction.quotes import find_entries_said_again
+from threadkeep.compaction.state_budget import StateFitter
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.threads import Checkpoint, LivePath, StateEntry

@@ -15,7 +15,6 @@ from typing import Literal
 import msgspec
 
 from threadkeep.compaction.audit import Audited, AuditReport, audit, make_report
-from threadkeep.compaction.budget import StateBudget, StateFitter
 from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults, lay_out
 from threadkeep.compaction.drafts.draft import EXTRACTIVE as EXTRACTIVE_NAME
 from threadkeep.compaction.drafts.draft import Brief, Draft
@@ -39,6 +38,7 @@ from threadkeep.compaction.plan import (
 from threadkeep.compaction.quotes import MessageWords, find_entries_in_view, quote_newest
 from threadkeep.compaction.remarks import apply_remarks
 from threadkeep.compaction.report import PlanSummary, summarise
+from threadkeep.compaction.state_budget import StateBudget, StateFitter
 from threadkeep.compaction.state_text import render_state
 from threadkeep.compaction.worth import Worth, compute_worth
 from threadkeep.dialects import Dialect

@@ -6,8 +6,8 @@ decided above.
 
 from __future__ import annotations
 
+from threadkeep.hooks.definitions import CommandHook, FunctionHook, Hook, Hooks, Matcher, parse_hooks
 from threadkeep.hooks.events import CompactionFacts, Facts, HookEvent, SessionFacts, StartSource, Trigger
-from threadkeep.hooks.hook import CommandHook, FunctionHook, Hook, Hooks, Matcher, parse_hooks
 from threadkeep.hooks.reply import HookReply, HookRun, RunOutcome, Verdict
 from threadkeep.hooks.runner import run_hooks
 

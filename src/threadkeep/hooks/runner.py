@@ -17,8 +17,8 @@ from traceback import TracebackException
 from types import TracebackType
 from typing import Final, assert_never
 
+from threadkeep.hooks.definitions import CommandHook, FunctionHook, Hook, HookFunction, Hooks
 from threadkeep.hooks.events import Facts, HookEvent
-from threadkeep.hooks.hook import CommandHook, FunctionHook, Hook, HookFunction, Hooks
 from threadkeep.hooks.reply import (
     Fault,
     HookReply,

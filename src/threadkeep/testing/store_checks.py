@@ -2,7 +2,7 @@
 
 A backend proves itself with `await run_checks(THREAD_STORE_CHECKS, make)` (`threadkeep.testing.expectations`), or runs each check
 as a test of its own. A check raises `AssertionError` with the fact that does not hold. The checks of the optional ports are in
-`threadkeep.testing.store_port_checks`.
+`threadkeep.testing.optional_store_checks`.
 """
 
 from __future__ import annotations

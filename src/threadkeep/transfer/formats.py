@@ -16,12 +16,12 @@ from threadkeep.errors import UnknownFormat
 from threadkeep.items import Item
 from threadkeep.transfer.claude_code_reader import ClaudeCodeReader
 from threadkeep.transfer.codex_reader import CodexReader
-from threadkeep.transfer.files import is_sqlite, read_whole, sample
 from threadkeep.transfer.gemini_cli_reader import is_gemini_cli, read_gemini_cli
 from threadkeep.transfer.hermes_reader import read_hermes
 from threadkeep.transfer.pi_reader import PiReader
 from threadkeep.transfer.rows import Row, drop_fields, get_text, make_short_digest, parse_row
 from threadkeep.transfer.steps import Lane, LineReader, Note, PutItem, Step, Trouble
+from threadkeep.transfer.transcript_lines import is_sqlite, read_whole, sample
 
 HISTORY_FIELDS = (*dict.fromkeys(dialect.history_field for dialect in DIALECTS.values()), "history", "items", "traj")
 HELD_ITEMS = 64

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.errors import OrdinalConflict, ThreadExists, UnknownFormat, UnreadableTranscript
-from threadkeep.transfer.files import Line, is_packed, read_lines
 from threadkeep.transfer.formats import ENDINGS, Format, Source, choose_source
 from threadkeep.transfer.rows import get_number, parse_row
 from threadkeep.transfer.steps import Base, Lane, LineReader, Step, Trouble
 from threadkeep.transfer.thread_builder import ThreadBuilder
+from threadkeep.transfer.transcript_lines import Line, is_packed, read_lines
 
 BATCH_LINES = 128
 BATCH_BYTES = 1 << 20

@@ -13,9 +13,9 @@ from threadkeep import __version__
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError
 from threadkeep.gateway.control.events import ALIVE, OPENING, NotifyingStore, Silence, follow, wait_for_change
+from threadkeep.gateway.error_statuses import find_status
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.gateway.http.headers import first
-from threadkeep.gateway.status import find_status
 from threadkeep.store import ThreadStore
 from threadkeep.viewer.login import Guest, Tickets, find_ticket, name_cookie, render_cookie
 from threadkeep.viewer.page_handlers import (

@@ -22,7 +22,7 @@ from threadkeep.threads.pressure import measure_recorded_pressure
 from threadkeep.threads.reader import load_current_turn, load_live_path, load_metadata
 from threadkeep.threads.summary import find_title
 from threadkeep.tokens import Pressure
-from threadkeep.viewer.compactions import check_originals, number_compactions, open_compaction, read_compaction_row
+from threadkeep.viewer.compaction_reader import check_originals, number_compactions, open_compaction, read_compaction_row
 from threadkeep.viewer.diffs import PAGE, compare_windows, group_changes, list_positions
 from threadkeep.viewer.relations import find_tree, read_mail
 from threadkeep.viewer.renderer import render

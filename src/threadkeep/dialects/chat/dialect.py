@@ -13,7 +13,7 @@ from threadkeep.dialects.base import Dialect, Wire, compose_request
 from threadkeep.dialects.chat import replies
 from threadkeep.dialects.chat.api import ChatApi
 from threadkeep.dialects.chat.item_views import OUTPUTS, read_role, read_view
-from threadkeep.dialects.content_parts import find_part_types, is_thought
+from threadkeep.dialects.openai_parts import find_part_types, is_thought
 from threadkeep.dialects.raw_json import (
     Json,
     join_list,

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from threadkeep.dialects.content_parts import count_images, has_attachments, is_thought, read_texts
 from threadkeep.dialects.host_text import name_instructions, split_host_text
+from threadkeep.dialects.openai_parts import count_images, has_attachments, is_thought, read_texts
 from threadkeep.dialects.raw_json import Json, decode, read_object, render_json
 from threadkeep.items import Item, ItemKind, Role, ToolCall, ToolOutput, View
 

@@ -13,7 +13,7 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from threadkeep.dialects.chat import answer_filter
-from threadkeep.dialects.content_parts import read_speech_parts
+from threadkeep.dialects.openai_parts import read_speech_parts
 from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item, read_object
 from threadkeep.dialects.reply_reader import ReplyReader, count_tokens
 from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech

@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec.json import encode
 
-from threadkeep.dialects.content_parts import read_speech_parts
 from threadkeep.dialects.messages import answer_filter
+from threadkeep.dialects.openai_parts import read_speech_parts
 from threadkeep.dialects.raw_json import Fields, Json, encode_value, join_list, read_fields, read_object, read_value
 from threadkeep.dialects.reply_reader import ReplyReader, count_tokens
 from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech

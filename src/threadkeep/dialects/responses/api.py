@@ -15,7 +15,7 @@ from threadkeep.dialects.responses import compaction as provider_compaction
 from threadkeep.dialects.responses import compaction_service as service
 from threadkeep.dialects.responses import continuation as resumed
 from threadkeep.dialects.responses import frames as socket_frames
-from threadkeep.dialects.responses import user_messages
+from threadkeep.dialects.responses import message_merger
 from threadkeep.dialects.responses.item_views import read_view
 from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item, ToolCall
@@ -33,7 +33,7 @@ class ResponsesApi(Api):
     delivery_fields = ("model", "stream", "store", BOUND)
     prompt_cache = OpenAIPromptCache(text_kind=b"input_text")
     compaction: ClassVar[ProviderCompaction | None] = provider_compaction
-    merger: ClassVar[MessageMerger | None] = user_messages
+    merger: ClassVar[MessageMerger | None] = message_merger
     continuation: ClassVar[Continuation | None] = resumed
     frames: ClassVar[Frames | None] = socket_frames
     compaction_service: ClassVar[CompactionService | None] = service

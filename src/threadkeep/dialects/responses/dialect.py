@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from threadkeep.dialects.base import Dialect, Wire, compose_request
-from threadkeep.dialects.content_parts import find_part_types
+from threadkeep.dialects.openai_parts import find_part_types
 from threadkeep.dialects.raw_json import Json, join_object, read_object, split_object
 from threadkeep.dialects.responses import continuation, replies
 from threadkeep.dialects.responses.api import ResponsesApi

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadkeep.dialects.content_parts import count_images, has_attachments, read_texts
 from threadkeep.dialects.host_text import name_instructions, split_host_text
+from threadkeep.dialects.openai_parts import count_images, has_attachments, read_texts
 from threadkeep.dialects.raw_json import Json, render_json
 from threadkeep.items import ItemKind, Role, ToolCall, ToolOutput, View
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.json import encode
 
-from threadkeep.dialects.content_parts import read_speech_parts
+from threadkeep.dialects.openai_parts import read_speech_parts
 from threadkeep.dialects.raw_json import ABSENT, Fields, Json, read_fields, read_item, read_object
 from threadkeep.dialects.reply_reader import ReplyReader
 from threadkeep.dialects.responses import answer_filter

@@ -34,10 +34,10 @@ from threadkeep.errors import BadInput, ThreadkeepError
 from threadkeep.gateway.control.events import follow
 from threadkeep.gateway.conversation.hints import SESSION_HEADERS
 from threadkeep.gateway.conversation.request import HostConversations, HostWindow, HostWish, Incoming, Refused
+from threadkeep.gateway.error_statuses import find_status
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.gateway.http.headers import first
 from threadkeep.gateway.http.metrics import Runs
-from threadkeep.gateway.status import find_status
 
 PREFIX = b"/threadkeep/v1/"
 BODY_LIMIT = 64 * 1024

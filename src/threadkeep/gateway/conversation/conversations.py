@@ -43,7 +43,7 @@ from threadkeep.gateway.conversation.request import (
 from threadkeep.gateway.conversation.response_chain import ResponseChain
 from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
-from threadkeep.gateway.status import find_status
+from threadkeep.gateway.error_statuses import find_status
 from threadkeep.memory.memory import Summary
 from threadkeep.threads.records import Persistence
 

@@ -10,7 +10,7 @@ import psycopg
 
 from threadkeep.errors import StoreClosed
 from threadkeep.store.postgres.connections import add_timeouts
-from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.sql_files import QUERIES
 from threadkeep.store.watchers import Watcher, Watchers
 
 # An unused connection may be dead for hours before its socket notices.

@@ -16,7 +16,7 @@ from psycopg.errors import LockNotAvailable
 from threadkeep.errors import StoreError, StoreTooNew
 from threadkeep.store.postgres.connections import Connection, Connections
 from threadkeep.store.postgres.errors import name_postgres_error
-from threadkeep.store.postgres.queries import QUERIES, SQL_FOLDER
+from threadkeep.store.postgres.sql_files import QUERIES, SQL_FOLDER
 
 # A reader that holds a table for longer than the lock timeout makes a migration step back and try again.
 TRIES = 20

@@ -28,11 +28,11 @@ from threadkeep.store.base import (
     ThreadRow,
     Watch,
 )
+from threadkeep.store.postgres.batched_writes import Append, Creation, append_all, create_all
 from threadkeep.store.postgres.connections import Connection, Connections, check_server
 from threadkeep.store.postgres.listener import Listener
 from threadkeep.store.postgres.migrations import Migrated, migrate
-from threadkeep.store.postgres.operations import Append, Creation, append_all, create_all
-from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.sql_files import QUERIES
 from threadkeep.store.postgres.writer import Writer
 from threadkeep.store.search_words import PREFIX_CHARS, space_cjk, split_phrases
 

@@ -16,7 +16,7 @@ from psycopg.errors import DeadlockDetected, InvalidParameterValue, Serializatio
 from threadkeep.errors import StoreClosed, StoreError, ThreadkeepError
 from threadkeep.store.postgres.connections import Connection, Connections, Patience
 from threadkeep.store.postgres.errors import is_lost, name_postgres_error
-from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.sql_files import QUERIES
 
 T = TypeVar("T")
 W = TypeVar("W")

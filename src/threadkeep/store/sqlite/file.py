@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from threadkeep.errors import StoreBusy, StoreError, StoreForeign, StoreReadOnly, StoreTooNew, ThreadkeepError
 from threadkeep.store.sqlite.errors import translate_errors
-from threadkeep.store.sqlite.queries import SQL_FOLDER, split_statements
+from threadkeep.store.sqlite.sql_files import SQL_FOLDER, split_statements
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from threadkeep.errors import OrdinalConflict, ThreadExists, ThreadNotFound
 from threadkeep.items import digest_body
 from threadkeep.store.base import NOT_LANDMARKS, Found, NewRecord, NewThread, Record, RecordKind, Span, ThreadRow
 from threadkeep.store.sqlite.errors import Damaged
-from threadkeep.store.sqlite.queries import QUERIES
+from threadkeep.store.sqlite.sql_files import QUERIES
 
 # Below this a body shares its page with others and deflating saves little; above, it spills into pages of its own.
 PACK_FROM_BYTES = 1024

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threadkeep.store.base import Hit, Span
 from threadkeep.store.search_words import PREFIX_CHARS, space_cjk, split_phrases
 from threadkeep.store.sqlite.operations import unpack_body
-from threadkeep.store.sqlite.queries import QUERIES
+from threadkeep.store.sqlite.sql_files import QUERIES
 
 # One batch holds the write lock for some milliseconds; larger ones would delay appends.
 BATCH_RECORDS = 256

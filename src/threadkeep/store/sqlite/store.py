@@ -16,7 +16,7 @@ from threadkeep.errors import StoreError
 from threadkeep.store.base import Found, Hit, NewRecord, NewThread, Record, RecordKind, Span, Tenant, ThreadRow, Watch
 from threadkeep.store.sqlite import operations, search
 from threadkeep.store.sqlite.file import connect_to_write, open_in_memory
-from threadkeep.store.sqlite.queries import QUERIES
+from threadkeep.store.sqlite.sql_files import QUERIES
 from threadkeep.store.sqlite.watch import FileWatch
 from threadkeep.store.sqlite.workers import Readers, Writer
 

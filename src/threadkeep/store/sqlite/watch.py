@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from threadkeep.errors import StoreClosed, StoreError
 from threadkeep.store.base import Watch
-from threadkeep.store.sqlite.queries import QUERIES
+from threadkeep.store.sqlite.sql_files import QUERIES
 from threadkeep.store.sqlite.workers import Readers, Writer
 from threadkeep.store.watchers import Watchers
 

@@ -9,7 +9,7 @@ from threadkeep.errors import OrdinalConflict, ThreadExists, ThreadkeepError, Th
 from threadkeep.items import digest_body
 from threadkeep.store.base import NewRecord, NewThread, RecordKind
 from threadkeep.store.postgres.connections import Connection
-from threadkeep.store.postgres.queries import QUERIES
+from threadkeep.store.postgres.sql_files import QUERIES
 
 # The kinds another process may be waiting for. Notifying takes a lock of the whole server until the commit is on its disk: if
 # every append did so, none could share its flush with another process's.
