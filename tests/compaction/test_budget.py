@@ -125,6 +125,15 @@ entries = st.lists(
 ).map(lambda found: tuple(replace(entry, id=str(number)) for number, entry in enumerate(found)))
 
 
+def test_an_active_entry_that_nobody_said_is_weighed_like_a_message() -> None:
+    """Also where there is too little room for all."""
+    computed = work(1, "word " * 200, section=Section.ACTIVE)
+    fitted = fit(
+        Ledger(entries=(computed, *(message(number, "word " * 50) for number in range(2, 9)))), room_tokens=300, budget=WIDE
+    )
+    assert computed.id in fitted.left_out
+
+
 @settings(max_examples=200, deadline=None)
 @given(entries, st.integers(0, 4_000), st.sets(st.integers(0, 24).map(str)))
 def test_any_ledger_fits_or_only_what_must_be_told_is_left(found: tuple[LedgerEntry, ...], room: int, seen: set[str]) -> None:

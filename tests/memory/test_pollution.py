@@ -75,6 +75,11 @@ async def stored(tk: Threadkeep) -> bytes:
             ["web_search", "bash"],
         ),
         ("messages", {"role": "assistant", "content": "tool call"}, []),
+        (
+            "gemini",
+            {"role": "model", "parts": [{"text": "tool"}, {"functionCall": {"name": "web_search", "args": {}}}]},
+            ["web_search"],
+        ),
         ("responses", {"type": 3, "tool_calls": [1, {"function": 2}], "content": [None]}, []),
     ],
 )

@@ -47,7 +47,7 @@ class MessageWords:
 
     @cached_property
     def _words(self) -> dict[str, frozenset[str]]:
-        return {entry.id: frozenset(_word.findall(entry.text.casefold())) for entry in self._said}
+        return {entry.id: _find_words(entry) for entry in self._said}
 
     @cached_property
     def _common(self) -> Counter[str]:
@@ -78,9 +78,13 @@ class MessageWords:
         """
         weight = self._weights.get(entry.id)
         if weight is None:
-            rarest = _count_rarest(self._words[entry.id], self._common)
+            rarest = _count_rarest(self._words.get(entry.id) or _find_words(entry), self._common)
             weight = self._weights[entry.id] = (-(rarest <= RARE) - may_bind(entry.text), rarest)
         return weight
+
+
+def _find_words(entry: LedgerEntry) -> frozenset[str]:
+    return frozenset(_word.findall(entry.text.casefold()))
 
 
 def _count_rarest(words: Iterable[str], common: Mapping[str, int]) -> int:

@@ -15,7 +15,7 @@ from threadkeep.items import Item
 from threadkeep.memory.records import Entry, Kind, make_memory_id
 
 # Every item that calls a tool, in any dialect, contains one of these.
-SIGNS = (b"call", b"tool")
+SIGNS = (b"call", b"Call", b"tool")
 USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
@@ -30,7 +30,8 @@ def list_called_tools(item: Item) -> list[str]:
         return []
     fields = read_object(item.raw) or {}
     listed = [call.get("function", call) for call in _list_objects(fields.get("tool_calls"))]
-    used = [block for block in _list_objects(fields.get("content")) if block.get("type") in USES]
+    used: list[object] = [block for block in _list_objects(fields.get("content")) if block.get("type") in USES]
+    used += [part.get("functionCall") for part in _list_objects(fields.get("parts"))]
     kind = fields.get("type")
     own = [fields.get("name") or kind.removesuffix("_call")] if isinstance(kind, str) and kind.endswith("_call") else []
     named = [call.get("name") for call in (*listed, *used) if isinstance(call, dict)]

@@ -19,7 +19,7 @@ from threadkeep.threads.summary import measure_window
 from threadkeep.tokens import Limits, Pressure, estimate_bytes, measure_pressure
 
 # How many turns back the last asked model is looked for, and how many are read at once.
-TURNS_AT_MOST, TURNS_AT_ONCE = 1_000, 8
+TURNS_AT_MOST, TURNS_AT_ONCE = 1_000, 32
 # Records that name the model that is asked.
 NAMING = frozenset({RecordKind.TURN, RecordKind.CONTEXT})
 
