@@ -1,4 +1,4 @@
-"""Everything about a wire language lives in its own folder: no other package names one, or looks into one."""
+"""Everything about a wire language lives in its own folder: no other package looks into one."""
 
 from __future__ import annotations
 

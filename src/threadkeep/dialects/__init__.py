@@ -1,4 +1,4 @@
-"""The wire languages items are written in. A new one costs a module and a line here."""
+"""The wire languages items are written in. A new one costs a folder, a line here, and its upstream's settings."""
 
 from __future__ import annotations
 
