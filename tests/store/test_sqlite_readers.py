@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -50,6 +52,34 @@ async def test_reads_at_once_have_threads_of_their_own_up_to_a_limit(readers: Re
 
     await asyncio.gather(*(readers.run(meet) for _ in range(3 * READER_THREADS)))
     assert at_work() == READER_THREADS
+
+
+async def test_further_readers_leave_this_process_its_locks(readers: Readers, tmp_path: Path) -> None:
+    """Another process that closes the file last would remove the log under the readers; it is not the last while they read."""
+    together = threading.Barrier(READER_THREADS)
+
+    def read_at_once(connection: sqlite3.Connection) -> None:
+        together.wait()
+        connection.execute("SELECT count(*) FROM thread").fetchone()
+
+    await asyncio.gather(*(readers.run(read_at_once) for _ in range(READER_THREADS)))
+    await come_and_go(tmp_path / "s.db")
+    assert (tmp_path / "s.db-wal").exists()
+
+
+async def test_a_file_opened_twice_keeps_its_log_until_both_are_closed(store: SqliteStore, tmp_path: Path) -> None:
+    """The second opening checks the file's bytes only where this process does not read it already."""
+    assert await store.threads(limit=1) == []
+    again = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode())
+    await (await again.open_tenant()).close()
+    await come_and_go(tmp_path / "s.db")
+    assert (tmp_path / "s.db-wal").exists()
+
+
+async def come_and_go(path: Path) -> None:
+    """Let another process open the file, read it and leave."""
+    other = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT count(*) FROM thread'); c.close()"
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", other, str(path)], check=True)
 
 
 async def test_a_failure_is_told_to_its_caller_and_the_reader_goes_on(readers: Readers) -> None:

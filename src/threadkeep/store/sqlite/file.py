@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,9 @@ _RETRY_SECONDS = (0.0005, 0.003)
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _APPLICATION_ID_AT = slice(68, 72)
+# How many readers of this process are connected to a file, by device and inode.
+_connected: Counter[tuple[int, int]] = Counter()
+_counting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,7 @@ class Reader:
         self._path = path
         self._creates = creates
         self._connection: sqlite3.Connection | None = None
+        self._file = (0, 0)
 
     def read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Return what `operation` reads. It may run more than once.
@@ -99,6 +105,8 @@ class Reader:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            with _counting:
+                _connected[self._file] -= 1
 
     def _connect(self) -> tuple[sqlite3.Connection, FileState | None]:
         """Return a connection, and the file's state if nothing but that shows whether it changes under a read."""
@@ -109,6 +117,10 @@ class Reader:
         connection = open_file(self._path) if creates else open_to_read(self._path)
         if unlocked is None:
             self._connection = connection
+            found = self._path.stat()
+            self._file = (found.st_dev, found.st_ino)
+            with _counting:
+                _connected[self._file] += 1
         return connection, unlocked
 
 
@@ -248,7 +260,13 @@ def _refuse_foreign(path: Path) -> None:
 
     It is read as bytes: opening another program's database through SQLite could already replay its journal. Our mark is
     always in the file itself, never only in the log, because `_migrate` commits it before the log exists.
+
+    A file that this process reads already was checked. To open and close it again would end all locks of this process on it
+    (POSIX), and another process that leaves would take itself for the last and remove the log under our readers.
     """
+    found = path.stat()
+    if _connected[found.st_dev, found.st_ino] > 0:
+        return
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if not header:
