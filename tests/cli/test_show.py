@@ -62,6 +62,21 @@ def test_the_window_is_the_library_s(on_store: Cli, store: Path) -> None:
     assert shown == {"thread": "ship-it", "dialect": "responses", "tokens": tokens, "checkpoint": 21, "items": items}
 
 
+def test_a_shortened_message_of_a_person_is_not_called_a_stub(home: Path, cli: Cli) -> None:
+    """The window quotes a pasted log by its ends; the words around it are still what a person said."""
+
+    async def paste(tk: Threadkeep) -> None:
+        thread = await grown(tk, "pasted", turns=2)
+        log = "\n".join(f"ERROR worker {number}: handle 0x{number:04x} is closed" for number in range(80))
+        await thread.record([said(f"Why does it fail?\n\n{log}"), *worked(3)[1:], *worked(4), *worked(5), *worked(6)])
+        await thread.compact(target="20%")
+
+    path = stored(home / "pasted.db", paste)
+    rows = cli("show", "pasted", "--window", "--store", path).out.splitlines()
+    (row,) = [line.split() for line in rows if "Why does it fail?" in line]
+    assert row[1] == "person"
+
+
 def test_records_come_with_their_bodies(home: Path, cli: Cli) -> None:
     """Each record has the contract's keys, and its body as the JSON it is."""
     path = stored(home / "one.db", lambda tk: grown(tk, "one", turns=1))

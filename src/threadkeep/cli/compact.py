@@ -114,7 +114,7 @@ def _print_window(screen: Screen, history: History) -> None:
         (EntryKind.STATE, "session state", "session states"),
         (EntryKind.KEEP, "item as it was", "items as they were"),
         (EntryKind.START, "text of a hook", "texts of hooks"),
-        (EntryKind.STUB, "shortened item", "shortened items"),
+        (EntryKind.STUB, "quoted or shortened item", "quoted or shortened items"),
         (EntryKind.LITERAL, "item of the client's own compaction", "items of the client's own compaction"),
     ):
         entries = [entry for entry in history.entries if entry.kind is kind]

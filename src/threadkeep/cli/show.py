@@ -89,7 +89,9 @@ async def _show_window(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None
 
 def _make_window_row(position: Position) -> Row:
     record: Part = (f"#{position.source.ordinal}" if position.source else "", "dim")
-    who = "stub" if position.kind == EntryKind.STUB else position.line.who
+    # What a person said is quoted, not cut to a line.
+    is_cut = position.kind == EntryKind.STUB and position.line.tone != "person"
+    who = "stub" if is_cut else position.line.who
     return [record, (who, STYLES[position.line.tone]), f"{position.tokens:,}", position.line.text]
 
 
