@@ -17,7 +17,7 @@ from threadkeep.errors import BadInput
 if TYPE_CHECKING:
     from benchmarks.result import Target
     from benchmarks.tables import Table
-    from threadkeep.cli.screen import Part, Screen
+    from threadkeep.cli.terminal import Part, Screen
 
 STYLES = {"met": "green", "missed": "bold red", "not told": "yellow", "not run": "yellow"}
 

@@ -22,7 +22,7 @@ from threadkeep.store.locations import is_file
 
 if TYPE_CHECKING:
     from benchmarks.result import Result
-    from threadkeep.cli.screen import Part
+    from threadkeep.cli.terminal import Part
 
 
 def run_store_or_gateway(args: Namespace) -> int:

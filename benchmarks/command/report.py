@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from benchmarks.report.origin import Origin
     from benchmarks.report.part import Part as ReportPart
     from benchmarks.report.run import Plan
-    from threadkeep.cli.screen import Part
+    from threadkeep.cli.terminal import Part
 
 
 def run(args: Namespace) -> int:

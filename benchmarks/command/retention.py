@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from benchmarks.compactors.hosts import HostRow
     from benchmarks.retention.run import Retained
-    from threadkeep.cli.screen import Screen
+    from threadkeep.cli.terminal import Screen
 
 
 def run(args: Namespace) -> int:

@@ -14,7 +14,7 @@ from tests.drafting.test_paid_in_vain import HANDOFF
 from tests.histories import said
 
 from threadkeep import Thread, Threadkeep
-from threadkeep.cli.attempts import format_bill
+from threadkeep.cli.compact import format_bill
 from threadkeep.cli.output import print_error
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.scripted_model import ScriptedModel, Step, refuses, says

@@ -15,7 +15,7 @@ from tests.histories import call, output, said
 
 from threadkeep import Threadkeep
 from threadkeep.cli import main
-from threadkeep.cli.formats import clean, clean_line, escape_json
+from threadkeep.cli.safe_text import clean, clean_line, escape_json
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 HOSTILE = (

@@ -13,7 +13,7 @@ from tests.cli.stories import Cli, surroundings
 from threadkeep import __version__
 from threadkeep.cli.commands import COMMANDS
 from threadkeep.cli.parser import parse
-from threadkeep.cli.settings_and_store import read_config
+from threadkeep.cli.settings import read_config
 
 HEAVY = ("aiohttp", "threadkeep.client", "msgspec", "rich", "sqlite3", "uvicorn")
 

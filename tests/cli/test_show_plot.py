@@ -8,9 +8,8 @@ import pytest
 from tests.cli.stories import Cli, grown, stored
 
 from threadkeep import Threadkeep
-from threadkeep.cli.show_plot import choose_scale, split_columns
-from threadkeep.viewer.formats import draw_bars
-from threadkeep.viewer.size_history import SizeHistory
+from threadkeep.cli.show import choose_scale, split_columns
+from threadkeep.viewer.size_history import SizeHistory, draw_bars
 
 
 async def thrice_compacted(tk: Threadkeep) -> None:

@@ -16,7 +16,7 @@ from tests.doubles.script import Received, say
 from tests.drivers.claude_code import ClaudeCode
 from tests.drivers.npm import CLAUDE_CODE
 
-from threadkeep.cli.settings_and_store import find_own_program
+from threadkeep.adapters.client_settings.clients import find_own_program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="Claude Code compacts its own history")]
 

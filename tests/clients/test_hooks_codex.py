@@ -15,7 +15,7 @@ from tests.doubles.script import Received, Reply, call, say
 from tests.drivers.codex import AUTO_COMPACT_TOKENS, CodexCli
 from tests.drivers.process import run_to_end
 
-from threadkeep.cli.settings_and_store import find_own_program
+from threadkeep.adapters.client_settings.clients import find_own_program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients, pytest.mark.moves_prefix(reason="Codex compacts its own history")]
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
-from threadkeep.cli.settings_and_store import hide_credentials
+from threadkeep.cli.store import hide_credentials
 from threadkeep.errors import StoreError
 from threadkeep.store.addresses import SERVERS
 from threadkeep.store.postgres.store import format_location

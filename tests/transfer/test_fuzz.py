@@ -14,9 +14,9 @@ from tests.transfer.rollouts import THREAD, Json, answer, call, event, item, lin
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import DIALECTS
 from threadkeep.transfer.export import ExportFormat, export_thread
-from threadkeep.transfer.formats import FORMATS, Format
+from threadkeep.transfer.import_formats import FORMATS, Format
 from threadkeep.transfer.importer import Importer, ImportReport
-from threadkeep.transfer.rows import parse_row
+from threadkeep.transfer.json_rows import parse_row
 
 ROLLOUT = written(
     meta(),

@@ -17,7 +17,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.gateway.http.server import run_server
 from threadkeep.store import RecordKind
 from threadkeep.threads.reader import load_live_path
-from threadkeep.viewer.asgi_apps import StandaloneViewer
+from threadkeep.viewer.app import StandaloneViewer
 
 PASS = "the-pass-of-this-run"
 

@@ -11,7 +11,7 @@ from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.ledger import Claim
 from threadkeep.compaction.report import WITHDRAWN, compare
 from threadkeep.threads import Pointer
-from threadkeep.viewer.diffs import Piece, group_changes, mark_words
+from threadkeep.viewer.compaction_diff import Piece, group_changes, mark_words
 
 
 def entry(name: str, text: str, **more: object) -> LedgerEntry:

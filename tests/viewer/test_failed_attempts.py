@@ -13,7 +13,7 @@ from tests.viewer.conftest import Opened
 from threadkeep import Threadkeep
 from threadkeep.errors import NothingToCompact
 from threadkeep.testing.scripted_model import ScriptedModel, Step, says
-from threadkeep.viewer.formats import format_dollars
+from threadkeep.viewer.number_format import format_dollars
 from threadkeep.viewer.size_history import read_size_history
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.gateway.http.keys import Keys, KeysFile, digest_key
 from threadkeep.gateway.http.server import run_server
 from threadkeep.gateway.serve import Serving, open_gateway
-from threadkeep.viewer.asgi_apps import mount_viewer
+from threadkeep.viewer.app import mount_viewer
 from threadkeep.viewer.login import LIFE_SECONDS, Guest, Tickets, name_cookie
 
 PAGES = (

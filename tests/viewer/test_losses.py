@@ -16,8 +16,8 @@ from threadkeep import Threadkeep
 from threadkeep.compaction import AuditReport
 from threadkeep.compaction.audit import Fault
 from threadkeep.threads import Pointer
+from threadkeep.viewer.compaction_diff import WindowDiff
 from threadkeep.viewer.compaction_reader import Originals, check_originals, open_compaction
-from threadkeep.viewer.diffs import WindowDiff
 from threadkeep.viewer.renderer import render_macro
 
 NOTHING_LEFT = WindowDiff(rows=(), total=0, start=0, left=(), left_items=0, left_tokens=0, shortened=0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.viewer.stories import HOSTILE
 
-from threadkeep.viewer.untrusted_text import LONGEST_CHARS, render_markdown
+from threadkeep.viewer.renderer import LONGEST_CHARS, render_markdown
 
 OURS = "p strong em code pre ul ol li blockquote hr br table thead tbody tr th td span".split()
 ATTRIBUTES = {"class", "start"}

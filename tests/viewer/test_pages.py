@@ -21,9 +21,9 @@ from threadkeep import Threadkeep
 from threadkeep.memory.memory import Memories
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import MetaBody, encode_body
+from threadkeep.viewer.renderer import reveal
 from threadkeep.viewer.size_history import MOST_POINTS, read_size_history
 from threadkeep.viewer.timeline import MOST_FOLLOWED, PAGE
-from threadkeep.viewer.untrusted_text import reveal
 
 
 def words(page: str) -> str:

@@ -50,11 +50,11 @@ class Through:
         told = {"store": str(home / "host.db"), "compact_model": session.model}
         lines = [f"{name} = {json.dumps(value)}\n" for name, value in told.items() if value is not None]
         (home / "threadkeep.toml").write_text("".join(lines), encoding="utf-8")
-        self._engine = import_module("threadkeep.adapters.hermes.plugin").HermesEngine()
+        self._engine = import_module("threadkeep.adapters.hermes").make_engine()
         self._engine.update_model("scripted", session.threadkeep.Config().model_context_window)
         self._engine.on_session_start("bench", hermes_home=str(home))
         # The engine leaves room below the threshold for an answer and what follows it; the budget is what a window may take.
-        self._share = import_module("threadkeep.adapters.hermes.session").ROOM_PERCENT
+        self._share = import_module("threadkeep.adapters.hermes.engine").ROOM_PERCENT
 
     def window(self, messages: list[Message], budget: int) -> list[Message]:
         self._engine.threshold_tokens = max(1, budget * 100 // self._share)

@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 # Closing a store waits for its writes, but no longer than this at the end of a process.
 LONGEST_CLOSING_S = 30.0
+LONGEST_CLEANUP_S = 10.0
 
 # References that keep objects of a parent process from being collected, which would close them.
 _ABANDONED: list[object] = []
@@ -65,17 +66,20 @@ class Bridge:
         self._reset()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run `coroutine`, block the calling thread until it ends, and return its result. A `KeyboardInterrupt` cancels it.
+        """Run `coroutine`, block the calling thread until it ends, and return its result.
+
+        A `KeyboardInterrupt` cancels it, and is raised when it has cleaned up; a second one does not wait for that.
 
         Raises:
             BadInput: Called from the bridge's own loop, which would wait for itself; await the coroutine there.
         """
-        loop = self._get_loop(coroutine)
-        running = asyncio.run_coroutine_threadsafe(self._track(coroutine, self._running), loop)
+        loop, ended = self._get_loop(coroutine), threading.Event()
+        running = asyncio.run_coroutine_threadsafe(self._track(coroutine, self._running, on_end=ended.set), loop)
         try:
             return running.result()
         except BaseException:
             running.cancel()
+            ended.wait(LONGEST_CLEANUP_S)
             raise
 
     async def run_async(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -86,7 +90,9 @@ class Bridge:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._track(coroutine, self._running), loop))
 
     @staticmethod
-    async def _track(coroutine: Coroutine[Any, Any, T], running: set[asyncio.Task[Any]]) -> T:
+    async def _track(
+        coroutine: Coroutine[Any, Any, T], running: set[asyncio.Task[Any]], *, on_end: Callable[[], None] = lambda: None
+    ) -> T:
         """Register a coroutine, so that `close` cancels it but not the background work of open stores."""
         task = asyncio.current_task()
         assert task is not None
@@ -95,6 +101,7 @@ class Bridge:
             return await coroutine
         finally:
             running.discard(task)
+            on_end()
 
     async def open(self, key: Hashable, make: Callable[[], AbstractAsyncContextManager[T]]) -> T:
         """Enter what `make` returns on the bridge's loop, once for all callers with the same `key`.

@@ -45,7 +45,7 @@ from threadkeep.recall.tool import DESCRIPTION, NAME, render_recall
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads.reader import load_live_path
 from threadkeep.transfer.claude_code_reader import ClaudeCodeReader
-from threadkeep.transfer.steps import Lane, Step, Trouble
+from threadkeep.transfer.import_steps import Lane, Step, Trouble
 from threadkeep.transfer.thread_builder import ThreadBuilder
 
 EVERY = 1_000_000

@@ -29,7 +29,7 @@ from threadkeep.errors import (
     UnreadableTranscript,
 )
 from threadkeep.threads import EntryKind, History
-from threadkeep.transfer.formats import Format
+from threadkeep.transfer.import_formats import Format
 from threadkeep.transfer.importer import Importer
 from threadkeep.transfer.thread_builder import STRATEGY as IMPORTED
 

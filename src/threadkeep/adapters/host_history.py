@@ -1,22 +1,25 @@
-"""Follows a host that keeps its own history: records what is new in what it shows."""
+"""For a host that keeps its own history: records what is new in what it shows, and returns the window it is to send."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
 
-from threadkeep.client.thread import Thread
-from threadkeep.client.threadkeep import Threadkeep
+from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction import read_ledger
 from threadkeep.compaction.audit import AuditReport
 from threadkeep.compaction.backend import Backend
+from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.ledger import dump_ledger
+from threadkeep.compaction.trigger import RoomMaker, make_order
 from threadkeep.dialects import Dialect
 from threadkeep.errors import InvalidTarget, OrdinalConflict
 from threadkeep.items import Item, seed_chain
+from threadkeep.llm.base import Model
 from threadkeep.store import Found, NewRecord, RecordKind
 from threadkeep.threads import (
     Checkpoint,
@@ -34,28 +37,6 @@ from threadkeep.threads.branches import prepare_fork
 from threadkeep.threads.reader import load_history, load_live_path, load_tip
 from threadkeep.threads.window import close_open_calls
 from threadkeep.threads.writer import Accept, ThreadStart, append_beside, append_items, compute_chain, find_deepest, make_arrival
-
-
-def _count_joined(window: Sequence[Item], start: int, canonical: bytes, *, dialect: Dialect) -> int:
-    """Return how many items of the window, joined into one, are the item of that form; 0 if no number is."""
-    if dialect.canonical(window[start]) == canonical:
-        return 1
-    for stop in range(start + 2, len(window) + 1):
-        joined = dialect.arrange(window[start:stop])
-        if len(joined) > 1:
-            return 0
-        if dialect.canonical(joined[0]) == canonical:
-            return stop - start
-    return 0
-
-
-def _make_entry(entry: WindowEntry, placed: Sequence[LayoutEntry], *, at: int) -> LayoutEntry:
-    if not entry.after_cut:
-        return placed[at]
-    if entry.source is None:
-        raise AssertionError("what no checkpoint placed has a record")
-    return KeepEntry(thread=entry.source.thread_id, ordinal=entry.source.ordinal, depth=entry.depth)
-
 
 STRATEGY = "followed"
 # Another writer of the same thread is another copy of the same host; it comes to rest after a few tries.
@@ -308,6 +289,27 @@ class _Follower:
         return NewRecord(kind=kind, at_ms=self._backend.clock.now_ms(), turn=turn, tokens=0, body=body, target=target)
 
 
+def _count_joined(window: Sequence[Item], start: int, canonical: bytes, *, dialect: Dialect) -> int:
+    """Return how many items of the window, joined into one, are the item of that form; 0 if no number is."""
+    if dialect.canonical(window[start]) == canonical:
+        return 1
+    for stop in range(start + 2, len(window) + 1):
+        joined = dialect.arrange(window[start:stop])
+        if len(joined) > 1:
+            return 0
+        if dialect.canonical(joined[0]) == canonical:
+            return stop - start
+    return 0
+
+
+def _make_entry(entry: WindowEntry, placed: Sequence[LayoutEntry], *, at: int) -> LayoutEntry:
+    if not entry.after_cut:
+        return placed[at]
+    if entry.source is None:
+        raise AssertionError("what no checkpoint placed has a record")
+    return KeepEntry(thread=entry.source.thread_id, ordinal=entry.source.ordinal, depth=entry.depth)
+
+
 def _make_path_filter(path: LivePath) -> Accept:
     async def is_on_path(match: Found) -> bool:
         return path.find_thread(match.ordinal) == match.thread_id
@@ -352,3 +354,39 @@ async def record_reply(
         output_tokens=output_tokens,
     )
     await append_beside(backend, thread.id, RecordKind.REPLY, encode_body(body), tokens=output_tokens or 0)
+
+
+async def fit_window(
+    thread: Thread,
+    *,
+    model: str | Model | None = None,
+    head: Head | None = None,
+    phase: Phase = "pre_turn",
+    to_send: bool = False,
+) -> Window:
+    """Return the thread's window, compacted if it reached the hard limit of `model`.
+
+    A compaction that is already running is awaited. If one fails, the best window there is comes back with its `trouble`.
+
+    Args:
+        model: A model's name, for its limits, or a model that the compaction may also ask.
+        head: What is sent beside the window; it counts against the limit.
+        phase: Whether the window is sent before a turn or within one.
+        to_send: Show calls without an output as aborted.
+
+    Raises:
+        CompactionStopped: A hook ended the turn.
+    """
+    look = partial(thread.window, head=head, model=model, to_send=to_send)
+    window = await look()
+    if not window.pressure.must_compact:
+        return window
+    asked = None if isinstance(model, str) else model
+    order = replace(make_order(window, model=asked, mid_turn=phase == "mid_turn", reason="context_limit"), phase=phase)
+    room = RoomMaker(
+        look=look,
+        compact=partial(thread.carry_out, head=head),
+        upkeep_is_over=thread.upkeep_is_over,
+        wait_s=thread.draft_wait_s,
+    )
+    return await room.fitting(order)

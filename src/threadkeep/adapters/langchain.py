@@ -37,8 +37,7 @@ from langchain.messages import AnyMessage
 from langchain_core.messages import BaseMessage, messages_from_dict
 
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id
-from threadkeep.adapters.host_history import follow
-from threadkeep.adapters.window_fit import fit_window
+from threadkeep.adapters.host_history import fit_window, follow
 from threadkeep.client import Head, Thread, Threadkeep
 from threadkeep.compaction.engine import Phase
 from threadkeep.dialects import CHAT

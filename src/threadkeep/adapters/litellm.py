@@ -23,8 +23,7 @@ except ImportError as error:
 import msgspec
 
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, open_thread
-from threadkeep.adapters.host_history import follow, record_reply
-from threadkeep.adapters.window_fit import fit_window
+from threadkeep.adapters.host_history import fit_window, follow, record_reply
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.engine import Phase

@@ -26,8 +26,8 @@ except ImportError as error:
     raise missing_host("the OpenAI Agents SDK", error, install="'threadkeep[openai-agents]'") from error
 
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, open_thread
+from threadkeep.adapters.host_history import fit_window
 from threadkeep.adapters.item_rollback import clear_thread, pop_newest_item
-from threadkeep.adapters.window_fit import fit_window
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.engine import Phase
 from threadkeep.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict

@@ -6,18 +6,19 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
 from itertools import cycle
 from pathlib import Path
 
+from threadkeep.adapters.bridge import Bridge
 from threadkeep.cli.chat_commands import offer_threads, resume, run_command
 from threadkeep.cli.chat_session import INSTRUCTIONS, NO_MODEL, PROMPT, ChatSession
-from threadkeep.cli.event_loop import LoopThread
 from threadkeep.cli.output import print_error
-from threadkeep.cli.screen import Screen
-from threadkeep.cli.settings_and_store import read_config
+from threadkeep.cli.settings import read_config
+from threadkeep.cli.terminal import Screen
 from threadkeep.client import Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError, ThreadNotFound
 
@@ -51,22 +52,22 @@ def run(args: Namespace) -> int:
         sys.stdin.reconfigure(errors="replace")
     screen = Screen()
     screen.console.quiet = args.json
-    with LoopThread() as loop:
+    with closing(Bridge()) as bridge:
         tk = Threadkeep(config, environ=os.environ)
         chat = ChatSession(tk, screen, as_json=args.json, instructions=args.instructions or INSTRUCTIONS)
         try:
-            loop.run(chat.open(args.mcp))
+            bridge.run(chat.open(args.mcp))
             if not args.resume or args.thread:
-                loop.run(_begin(chat, args.thread))
-            elif loop.run(offer_threads(chat)):
-                loop.run(resume(chat, chat.read("which one? ").strip() or "1", model=config.chat_model))
+                bridge.run(_begin(chat, args.thread))
+            elif bridge.run(offer_threads(chat)):
+                bridge.run(resume(chat, chat.read("which one? ").strip() or "1", model=config.chat_model))
             else:
                 return 0
-            return _talk(chat, loop, as_json=args.json)
+            return _talk(chat, bridge, as_json=args.json)
         except EOFError:
             return 0
         finally:
-            loop.run(chat.close())
+            bridge.run(chat.close())
 
 
 async def _begin(chat: ChatSession, thread_id: str | None) -> None:
@@ -83,7 +84,7 @@ async def _begin(chat: ChatSession, thread_id: str | None) -> None:
     await chat.go_to(thread, model=model)
 
 
-def _talk(chat: ChatSession, loop: LoopThread, *, as_json: bool) -> int:
+def _talk(chat: ChatSession, bridge: Bridge, *, as_json: bool) -> int:
     """Carry out what is typed, and answer mail, until the input ends."""
     has_failed = False
     entry: Entry | None = None
@@ -93,7 +94,7 @@ def _talk(chat: ChatSession, loop: LoopThread, *, as_json: bool) -> int:
                 entry = _read(chat)
                 continue
             typed, entry = entry, None
-            loop.run(chat.handle(partial(_carry_out, chat, typed) if typed else None))
+            bridge.run(chat.handle(partial(_carry_out, chat, typed) if typed else None))
         except EOFError:
             break
         except KeyboardInterrupt:

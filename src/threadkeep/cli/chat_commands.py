@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from threadkeep.cli.chat_session import ChatSession
 from threadkeep.cli.compact import print_audit
-from threadkeep.cli.formats import clean_line
-from threadkeep.cli.screen import Entry, Row
-from threadkeep.cli.state import show_state
+from threadkeep.cli.safe_text import clean_line
+from threadkeep.cli.state_output import show_state
+from threadkeep.cli.terminal import Entry, Row
 from threadkeep.errors import BadInput
 from threadkeep.threads import EntryKind
-from threadkeep.viewer.formats import format_age
+from threadkeep.viewer.number_format import format_age
 
 OFFERED_THREADS = 15
 ECHO_CHARS = 60

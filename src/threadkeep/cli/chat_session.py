@@ -16,14 +16,14 @@ from typing import Final, assert_never
 
 from rich.text import Text
 
-from threadkeep.cli.formats import clean, clean_line
 from threadkeep.cli.output import print_json
-from threadkeep.cli.screen import Screen
+from threadkeep.cli.safe_text import clean, clean_line
+from threadkeep.cli.terminal import Screen
 from threadkeep.client import Thread, Threadkeep, Window
 from threadkeep.errors import BadInput
 from threadkeep.session import Answer, Asked, Called, Compacted, Event, Returned, Said, Session, Tool, Trouble
 from threadkeep.session.mcp_tools import mcp_tools
-from threadkeep.viewer.formats import format_count, format_share
+from threadkeep.viewer.number_format import format_count, format_share
 
 PROMPT = "you › "
 INSTRUCTIONS = (

@@ -312,7 +312,7 @@ def chat(parser: ArgumentParser) -> None:
 @_command(
     THREAD,
     "add a note for the agent to the session state",
-    entry="notes:note",
+    entry="thread_changes:note",
     example='threadkeep note ship-it "Ask Ruth before you release." --pin',
 )
 def note(parser: ArgumentParser) -> None:
@@ -324,7 +324,7 @@ def note(parser: ArgumentParser) -> None:
 @_command(
     THREAD,
     "keep an entry of the session state through every compaction",
-    entry="notes:set_pin",
+    entry="thread_changes:set_pin",
     example="threadkeep pin ship-it 12",
 )
 def pin(parser: ArgumentParser) -> None:
@@ -335,7 +335,7 @@ def pin(parser: ArgumentParser) -> None:
 @_command(
     THREAD,
     "unpin an entry of the session state; it stays, like any other",
-    entry="notes:set_pin",
+    entry="thread_changes:set_pin",
     example="threadkeep unpin ship-it 12",
 )
 def unpin(parser: ArgumentParser) -> None:
@@ -352,7 +352,10 @@ def diff(parser: ArgumentParser) -> None:
 
 
 @_command(
-    THREAD, "take back the newest compaction, or the last rollback", entry="branches:undo", example="threadkeep undo ship-it"
+    THREAD,
+    "take back the newest compaction, or the last rollback",
+    entry="thread_changes:undo",
+    example="threadkeep undo ship-it",
 )
 def undo(parser: ArgumentParser) -> None:
     _add_thread(parser)
@@ -362,7 +365,7 @@ def undo(parser: ArgumentParser) -> None:
 @_command(
     THREAD,
     "take back the last turns; their records stay readable",
-    entry="branches:rollback",
+    entry="thread_changes:rollback",
     example="threadkeep rollback ship-it --turns 1",
 )
 def rollback(parser: ArgumentParser) -> None:
@@ -373,7 +376,7 @@ def rollback(parser: ArgumentParser) -> None:
 @_command(
     THREAD,
     "begin a new thread from a record of another; nothing is copied",
-    entry="branches:fork",
+    entry="thread_changes:fork",
     example="threadkeep fork ship-it --before-turn 3 --name try-again",
 )
 def fork(parser: ArgumentParser) -> None:
@@ -390,14 +393,16 @@ def fork(parser: ArgumentParser) -> None:
 @_command(
     THREAD,
     "take threads out of the list and out of memory's reach",
-    entry="threads:set_archived",
+    entry="thread_changes:set_archived",
     example="threadkeep archive ship-it",
 )
 def archive(parser: ArgumentParser) -> None:
     parser.add_argument("threads", nargs="+", metavar="THREAD", help="a thread's id, or the beginning of it")
 
 
-@_command(THREAD, "put archived threads back into the list", entry="threads:set_archived", example="threadkeep unarchive ship-it")
+@_command(
+    THREAD, "put archived threads back into the list", entry="thread_changes:set_archived", example="threadkeep unarchive ship-it"
+)
 def unarchive(parser: ArgumentParser) -> None:
     archive(parser)
 
@@ -410,7 +415,7 @@ def unarchive(parser: ArgumentParser) -> None:
 )
 def import_(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", type=_parse_path, metavar="FILE", help="a transcript, or a folder of them")
-    from threadkeep.transfer.formats import FORMATS
+    from threadkeep.transfer.import_formats import FORMATS
 
     formats = ("auto", *FORMATS)
     what = f"{', '.join(formats)} (default: auto)"

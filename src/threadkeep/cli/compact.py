@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from threadkeep.cli.attempts import print_attempts
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import open_existing_store
-from threadkeep.cli.state import describe_omissions, encode_comparison, print_comparison
+from threadkeep.cli.state_output import describe_omissions, encode_comparison, print_comparison
+from threadkeep.cli.store import open_existing_store
 from threadkeep.client import CompactionReport
-from threadkeep.client.json_forms import encode_compaction
+from threadkeep.client.json_output import encode_compaction
 from threadkeep.compaction import AuditReport, Fault, read_ledger
-from threadkeep.threads import EntryKind, History
-from threadkeep.viewer.formats import format_count
+from threadkeep.errors import Attempt
+from threadkeep.threads import AttemptCost, EntryKind, History, sum_attempts
+from threadkeep.viewer.number_format import format_count, format_dollars, format_duration, format_number
+from threadkeep.viewer.record_lines import describe_outcome
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Entry, Row, Screen
+    from threadkeep.cli.terminal import Entry, Part, Row, Screen
 
 FINDINGS_SHOWN = 8
+BILL_COLUMNS = (">calls", ">in", ">cached", ">out", ">cost", ">took")
 
 
 async def run(args: Namespace) -> None:
@@ -70,7 +72,7 @@ def _print_report(screen: Screen, report: CompactionReport, history: History | N
     screen.write((f"every later request is {worth.sheds:,} tokens shorter; the next one re-bills {worth.rebills:,}", "dim"))
     screen.skip_line()
     if report.model_calls or report.fell_back_from:
-        print_attempts(screen, report.attempts)
+        _print_attempts(screen, report.attempts)
         screen.skip_line()
     if history is not None:
         _print_window(screen, history)
@@ -82,6 +84,27 @@ def _print_report(screen: Screen, report: CompactionReport, history: History | N
     if history is not None:
         screen.write((f"`threadkeep diff {report.thread}` lists the changes", "dim"))
         screen.write((f"`threadkeep undo {report.thread}` takes it back", "dim"))
+
+
+def _print_attempts(screen: Screen, attempts: Sequence[Attempt]) -> None:
+    """Print every strategy that was tried, in order, with its outcome and the cost of its model calls."""
+    rows: list[list[Part]] = [
+        [
+            each.strategy,
+            (describe_outcome(each), "green" if each.outcome == "taken" else "yellow"),
+            each.model or "",
+            *format_bill(sum_attempts([each])),
+        ]
+        for each in attempts
+    ]
+    screen.write_table(["tried", "outcome", "model", *BILL_COLUMNS], rows, indent=2)
+
+
+def format_bill(bill: AttemptCost) -> list[Part]:
+    """Return the cells under `BILL_COLUMNS`; empty where no model was asked."""
+    tokens = map(format_number, (bill.input_tokens, bill.cached_tokens, bill.output_tokens))
+    cells = [f"{bill.calls:,}", *tokens, format_dollars(bill.cost_micro_usd)] if bill.calls else [""] * 5
+    return [*cells, (format_duration(bill.took_ms), "dim")]
 
 
 def _print_plan(screen: Screen, report: CompactionReport) -> None:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.compact import encode_findings, print_audit
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import open_existing_store
-from threadkeep.cli.state import encode_comparison, print_comparison
+from threadkeep.cli.state_output import encode_comparison, print_comparison
+from threadkeep.cli.store import open_existing_store
 from threadkeep.compaction import Ledger
 from threadkeep.compaction.report import Comparison, compare
 from threadkeep.errors import InvalidTarget
 from threadkeep.threads import EntryKind
 from threadkeep.viewer.compaction_reader import NumberedCompaction, OpenedCompaction, number_compactions, open_compaction
-from threadkeep.viewer.formats import format_share
+from threadkeep.viewer.number_format import format_share
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Row, Screen
+    from threadkeep.cli.terminal import Row, Screen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

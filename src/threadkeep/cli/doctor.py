@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from threadkeep import __version__
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import describe_store, hide_credentials, may_have_store, read_settings
+from threadkeep.cli.settings import read_settings
+from threadkeep.cli.store import describe_store, hide_credentials, may_have_store
 from threadkeep.client import Config, Setting, Threadkeep, build_config
 from threadkeep.client.threadkeep import EVERY
 from threadkeep.errors import BadInput, StoreError
@@ -24,10 +25,10 @@ from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.store.locations import is_file, parse_sqlite_path
 from threadkeep.store.sqlite.file import read_migrations
 from threadkeep.tokens import Limits
-from threadkeep.viewer.formats import format_count, format_size
+from threadkeep.viewer.number_format import format_count, format_size
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Part, Row
+    from threadkeep.cli.terminal import Part, Row
 
 # Below this the frame of a session state, a request and an answer leave no room for anything.
 LEAST_LIMIT_TOKENS = 1_500

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from threadkeep.adapters.client_hooks import LARGEST_EVENT, parse_event, render_context, render_warning, split_part
-from threadkeep.adapters.client_settings.clients import HOOK_CLIENTS, PART_BYTES, PARTS
-from threadkeep.cli.formats import clean_line
-from threadkeep.cli.settings_and_store import find_own_program, read_config
+from threadkeep.adapters.client_settings.clients import HOOK_CLIENTS, PART_BYTES, PARTS, find_own_program
+from threadkeep.cli.safe_text import clean_line
+from threadkeep.cli.settings import read_config
 from threadkeep.client import Threadkeep
 from threadkeep.errors import BadInput, ThreadkeepError
 

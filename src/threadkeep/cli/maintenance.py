@@ -7,16 +7,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.formats import clean_line
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import (
-    describe_store,
-    hide_credentials,
-    may_exist,
-    open_existing_store,
-    open_keys,
-    read_config,
-)
+from threadkeep.cli.safe_text import clean_line
+from threadkeep.cli.settings import read_config
+from threadkeep.cli.store import describe_store, hide_credentials, may_exist, open_existing_store, open_keys
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.erasure.takeout import take_out
 from threadkeep.errors import BadInput, StoreMissing
@@ -24,10 +18,10 @@ from threadkeep.store.base import FullStore
 from threadkeep.store.locations import IN_MEMORY, is_file, open_database, parse_sqlite_path
 from threadkeep.threads.backend import SystemClock
 from threadkeep.transfer.store_copy import CopiedThread, CopyProgress, copy_threads
-from threadkeep.viewer.formats import format_count
+from threadkeep.viewer.number_format import format_count
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Part
+    from threadkeep.cli.terminal import Part
 
 # A line of progress after so many records of a thread.
 PROGRESS_RECORDS = 10_000

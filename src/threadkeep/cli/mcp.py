@@ -9,13 +9,13 @@ from argparse import Namespace
 from importlib.util import find_spec
 
 from threadkeep.cli.output import print_json
-from threadkeep.cli.settings_and_store import describe_store, locate_token, open_keys, read_config
+from threadkeep.cli.settings import read_config
+from threadkeep.cli.store import TOKEN_VARIABLE, describe_store, find_token, open_keys
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
 from threadkeep.gateway.http.keys import Keys
 
 HOST = "127.0.0.1"
-TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 
 
 async def run(args: Namespace) -> None:
@@ -48,7 +48,7 @@ async def _serve_http(args: Namespace, config: Config, keys: Keys | None) -> Non
     from threadkeep.gateway.http.server import serve
     from threadkeep.mcp.http import PATH, Admitted, http_app
 
-    token, token_path = _find_token(config)
+    token, token_file = find_token(config)
 
     def unlock(credential: str) -> Admitted | None:
         if hmac.compare_digest(credential.encode(), token.encode()):
@@ -67,22 +67,12 @@ async def _serve_http(args: Namespace, config: Config, keys: Keys | None) -> Non
         def announce(url: str) -> None:
             store = describe_store(config)
             if args.json:
-                print_json({"url": f"{url}{PATH}", "store": store, "token_file": token_path})
+                print_json({"url": f"{url}{PATH}", "store": store, "token_file": str(token_file) if token_file else None})
                 return
-            where = f"in {token_path}" if token_path else f"${TOKEN_VARIABLE}"
+            where = f"in {token_file}" if token_file else f"${TOKEN_VARIABLE}" if os.environ.get(TOKEN_VARIABLE) else token
             print(f"threadkeep speaks MCP at {url}{PATH}, about {store}; its token is {where}. Ctrl-C stops.")
             sys.stdout.flush()
 
         app = http_app(open_store, unlock=unlock, thread=args.thread, read_only=args.read_only, trusts_client=args.trust_client)
         async with app as inside:
             await serve(inside, host=HOST, port=args.port, on_ready=announce, on_stop=inside.stop)
-
-
-def _find_token(config: Config) -> tuple[str, str | None]:
-    """Return the server's token, and the file it is kept in; None where the environment gave it."""
-    from threadkeep.gateway.control.identity import find_token_file, load_token
-
-    if given := os.environ.get(TOKEN_VARIABLE):
-        return given, None
-    place = locate_token(config)
-    return load_token(place), str(find_token_file(place))

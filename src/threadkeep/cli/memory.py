@@ -11,13 +11,13 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-from threadkeep.cli.event_loop import repeat_until_terminated
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import open_existing_store
+from threadkeep.cli.store import open_existing_store
+from threadkeep.cli.watch import repeat_until_terminated
 from threadkeep.errors import BadInput
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.pipeline import MemoryPass
-from threadkeep.viewer.formats import format_count
+from threadkeep.viewer.number_format import format_count
 
 WATCH_SECONDS = 60.0
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from threadkeep.cli.formats import clean_line, escape_json
+from threadkeep.cli.safe_text import clean_line, escape_json
 from threadkeep.errors import BrokenWindow, NothingToCompact, StaleCheckpoint, ThreadkeepError
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Screen
+    from threadkeep.cli.terminal import Screen
 
 
 def open_screen() -> Screen:
     """Return the screen people read. It has colour only where it is a terminal and `NO_COLOR` is not set."""
-    from threadkeep.cli.screen import Screen
+    from threadkeep.cli.terminal import Screen
 
     return Screen()
 
@@ -39,7 +39,7 @@ def print_error(error: ThreadkeepError, *, as_json: bool) -> None:
         answer = {"error": error.code, "message": message, **({"attempts": attempts} if attempts else {})}
         print(escape_json(msgspec.json.encode(answer)).decode("utf-8"), file=sys.stderr)
     elif attempts:
-        from threadkeep.cli.attempts import describe_attempt
+        from threadkeep.viewer.record_lines import describe_attempt
 
         for attempt in attempts:
             print(f"  tried {clean_line(describe_attempt(attempt))}", file=sys.stderr)

@@ -7,14 +7,14 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import open_existing_store
+from threadkeep.cli.store import open_existing_store
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.errors import InvalidPointer
 from threadkeep.recall import Recalled
 from threadkeep.threads import parse_pointer
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Screen
+    from threadkeep.cli.terminal import Screen
 
 # Shorter words would mark half of every line.
 SHORTEST_MARKED = 3

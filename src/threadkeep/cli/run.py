@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import describe_store, locate_token, read_settings
+from threadkeep.cli.settings import read_settings
+from threadkeep.cli.store import describe_store, locate_token
 from threadkeep.client import Config, build_config
 from threadkeep.errors import ClientMissing
 from threadkeep.gateway.control.identity import load_token, make_identity, make_token
@@ -27,7 +28,7 @@ from threadkeep.launch.clients import CLIENTS, plan_variables
 from threadkeep.launch.plan import Place, Plan, fill_plan
 from threadkeep.launch.processes import Figures, Gateway, find_gateway, run_client, start_gateway
 from threadkeep.store.locations import IN_MEMORY
-from threadkeep.viewer.formats import format_count
+from threadkeep.viewer.number_format import format_count
 
 MODE = "background"
 SHOWN_THREADS = 5

@@ -10,35 +10,27 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import describe_store, locate_token, open_keys, read_config
+from threadkeep.cli.settings import read_config
+from threadkeep.cli.store import describe_store, find_token, open_keys
 from threadkeep.client import Config, Threadkeep
 from threadkeep.errors import BadInput
-from threadkeep.gateway.control.identity import find_token_file, load_token, make_identity, make_token
+from threadkeep.gateway.control.identity import make_identity
 from threadkeep.gateway.http.keys import Keys, KeysFile, digest_key, make_key
 from threadkeep.gateway.serve import Serving, run_gateway
 from threadkeep.store.locations import IN_MEMORY
-from threadkeep.viewer.asgi_apps import mount_viewer
+from threadkeep.viewer.app import mount_viewer
 
-TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 AUTO_COMPACTION = {
     "off": "off: type tk compact to the agent, or start with --auto-compact on",
     "background": "prepared in the background while the agent works",
     "on": "on: before a window overflows",
 }
 KEYS_HEADER = "[keys]\n"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Token:
-    """The control API's token, and the file it is kept in; None where it was given at the start."""
-
-    text: str = field(repr=False)
-    file: Path | None = None
 
 
 def run(args: Namespace) -> int:
@@ -48,12 +40,12 @@ def run(args: Namespace) -> int:
         config = replace(config, keys_file=None)
     if args.stop_with_stdin:
         _stop_with_stdin()
-    token = _find_token(config, given=args.control_token or os.environ.get(TOKEN_VARIABLE))
+    token, token_file = find_token(config, given=args.control_token)
     serving = Serving(
         upstream=config.openai_upstream,
         upstreams=config.upstreams,
         keys=open_keys(config),
-        control_token=token.text,
+        control_token=token,
         log_content=config.log_content == "on",
         pages=mount_viewer(allow_changes=args.allow_changes),
         identity=make_identity(config),
@@ -63,7 +55,10 @@ def run(args: Namespace) -> int:
 
     async def serve() -> None:
         def announce(url: str) -> None:
-            (_announce_json if args.json else _announce)(url, config, token)
+            if args.json:
+                _announce_json(url, config, token_file=token_file)
+            else:
+                _announce(url, config, token=token, token_file=token_file)
 
         async with Threadkeep(config, environ=os.environ) as tk:
             await run_gateway(tk, serving, host=config.host, port=config.port, on_ready=announce)
@@ -71,15 +66,6 @@ def run(args: Namespace) -> int:
     with asyncio.Runner(loop_factory=_find_fast_loop()) as runner:
         runner.run(serve())
     return 0
-
-
-def _find_token(config: Config, *, given: str | None) -> _Token:
-    if given:
-        return _Token(text=given)
-    if config.store == IN_MEMORY:
-        return _Token(text=make_token())
-    place = locate_token(config)
-    return _Token(text=load_token(place), file=find_token_file(place))
 
 
 def _stop_with_stdin() -> None:
@@ -103,7 +89,7 @@ def _log_to_stderr() -> None:
     access.propagate = False
 
 
-def _announce_json(url: str, config: Config, token: _Token) -> None:
+def _announce_json(url: str, config: Config, *, token_file: Path | None) -> None:
     print_json(
         {
             "url": url,
@@ -111,12 +97,12 @@ def _announce_json(url: str, config: Config, token: _Token) -> None:
             "upstream": config.openai_upstream,
             "anthropic_upstream": config.anthropic_upstream,
             "store": describe_store(config),
-            "control_token_file": str(token.file) if token.file else None,
+            "control_token_file": str(token_file) if token_file else None,
         }
     )
 
 
-def _announce(url: str, config: Config, token: _Token) -> None:
+def _announce(url: str, config: Config, *, token: str, token_file: Path | None) -> None:
     """Say where the gateway listens and how to point a client at it."""
     screen = open_screen()
     lines = {
@@ -127,12 +113,12 @@ def _announce(url: str, config: Config, token: _Token) -> None:
         "any client": f"threadkeep setup CLIENT --url {url}",
         "browser": f"{url}/ui/",
         "control API": f"{url}/threadkeep/v1/threads",
-        "control token": f"in {token.file}" if token.file else "the one it was started with",
+        "control token": f"in {token_file}" if token_file else "the one it was started with",
     }
     if config.keys_file:
         lines["keys"] = f"{config.keys_file}; clients send X-Threadkeep-Key, or have /k/KEY before /v1 in the URL"
-    if config.store == IN_MEMORY and token.file is None:
-        lines["control token"] = token.text
+    if config.store == IN_MEMORY and token_file is None:
+        lines["control token"] = token
     screen.write(("threadkeep", "bold green"), f" listens on {url}")
     for name, text in lines.items():
         screen.write_uncut((f"{name:<16} ", "dim"), text, indent=2)

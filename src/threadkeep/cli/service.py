@@ -17,10 +17,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from threadkeep.adapters.client_settings.clients import find_own_program
 from threadkeep.adapters.client_settings.settings_file import write_file
-from threadkeep.cli.formats import clean
 from threadkeep.cli.output import ask_user, open_screen, print_json
-from threadkeep.cli.settings_and_store import find_own_program, read_config, read_settings
+from threadkeep.cli.safe_text import clean
+from threadkeep.cli.settings import read_config, read_settings
 from threadkeep.client import Config, Setting, build_config
 from threadkeep.errors import BadInput, NoServiceManager, PortTaken, ServiceFailed
 from threadkeep.gateway.http.guards import is_loopback

@@ -11,18 +11,27 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.adapters.client_settings.clients import CLIENTS, Client, Plan, Surroundings, Way, has_chatgpt_login, plan_hooks
+from threadkeep.adapters.client_settings.clients import (
+    CLIENTS,
+    Client,
+    Plan,
+    Surroundings,
+    Way,
+    find_own_program,
+    has_chatgpt_login,
+    plan_hooks,
+)
 from threadkeep.adapters.client_settings.settings_file import Change, hide_secrets
 from threadkeep.adapters.client_settings.text_edits import Add
-from threadkeep.cli.formats import clean
 from threadkeep.cli.output import ask_user, open_screen, print_json
-from threadkeep.cli.settings_and_store import find_own_program, read_config
+from threadkeep.cli.safe_text import clean
+from threadkeep.cli.settings import read_config
 from threadkeep.client import Config
 from threadkeep.errors import BadInput
 from threadkeep.launch.processes import is_answering
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Part
+    from threadkeep.cli.terminal import Part
 
 NOTES = "~/.local/share/threadkeep/client-settings"
 ALIASES = {"claude-code": "claude", "claudecode": "claude", "qwen-code": "qwen"}

@@ -1,21 +1,21 @@
-"""`threadkeep show`: an overview of a thread, its window, its records and its tree; its state and plot are next door."""
+"""`threadkeep show`: an overview of a thread, its window, its records, its state, its tree, and a plot of its size."""
 
 from __future__ import annotations
 
 import time
 from argparse import Namespace
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from threadkeep.cli.attempts import BILL_COLUMNS, format_bill
-from threadkeep.cli.formats import format_time
+from threadkeep.cli.compact import BILL_COLUMNS, format_bill
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import open_existing_store
-from threadkeep.cli.show_plot import show_plot
-from threadkeep.cli.state import print_entries, show_state
+from threadkeep.cli.state_output import print_entries, show_state
+from threadkeep.cli.store import open_existing_store
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.client.json_forms import encode_window
+from threadkeep.client.json_output import encode_window
 from threadkeep.compaction import Ledger, Section
 from threadkeep.compaction.run import FailedAttempts, find_newest_failed_attempts
 from threadkeep.store import Record, ThreadRow
@@ -24,14 +24,15 @@ from threadkeep.threads.pressure import measure_recorded_pressure
 from threadkeep.threads.reader import load_current_turn, load_live_path
 from threadkeep.threads.summary import find_title
 from threadkeep.tokens import Pressure
+from threadkeep.viewer.compaction_diff import HEADINGS, Position, list_positions
 from threadkeep.viewer.compaction_reader import CompactionRow, number_compactions, read_compaction_row
-from threadkeep.viewer.diffs import HEADINGS, Position, list_positions
-from threadkeep.viewer.formats import format_age, format_count, format_share
+from threadkeep.viewer.number_format import format_age, format_count, format_share
 from threadkeep.viewer.record_lines import describe_record
-from threadkeep.viewer.relations import Relative, find_tree
+from threadkeep.viewer.size_history import SizeHistory, draw_bars, read_size_history
+from threadkeep.viewer.thread_tree import Relative, find_tree
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Part, Row, Screen
+    from threadkeep.cli.terminal import Part, Row, Screen
 
 CHECKPOINTS_SHOWN = 8
 # By the tone of a line.
@@ -48,6 +49,9 @@ STYLES = {
 }
 # Enough to recognise the session; `--state` lists all entries.
 ENTRIES_SHOWN = {Section.OBJECTIVE: 3, Section.ACTIVE: 5, Section.INACTIVE: 2, Section.HANDOFF: 3, Section.EVIDENCE: 0}
+PLOT_ROWS = 12
+# A wider plot says nothing more; a narrower one is not worth drawing.
+MOST_PLOT_COLUMNS, FEWEST_PLOT_COLUMNS = 100, 20
 
 
 async def run(args: Namespace) -> None:
@@ -62,7 +66,7 @@ async def run(args: Namespace) -> None:
             case "tree":
                 await show_tree(tk, thread, as_json=args.json)
             case "plot":
-                await show_plot(tk, thread, as_json=args.json)
+                await _show_plot(tk, thread, as_json=args.json)
             case None if not args.json:
                 await _show_overview(tk, thread)
             case _:
@@ -114,12 +118,17 @@ def _make_record_row(thread: Thread, record: Record, *, is_live: bool) -> Row:
     line = describe_record(record, thread.dialect)
     return [
         (f"#{record.ordinal}", "" if is_live else "dim strike"),
-        (format_time(record.at_ms), "dim"),
+        (_format_time(record.at_ms), "dim"),
         f"{record.turn}",
         (line.who, STYLES[line.tone]) if is_live else (f"({line.who})", "dim"),
         f"{record.tokens:,}" if record.tokens else "",
         (line.text, "" if is_live else "dim"),
     ]
+
+
+def _format_time(at_ms: int) -> str:
+    """Return a moment in local time."""
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _encode_record(record: Record, *, live: bool) -> dict[str, object]:
@@ -280,3 +289,76 @@ def _print_tree(screen: Screen, tree: list[Relative], *, here: str) -> None:
             ("  this one" if is_here else "", "green"),
             f"  {relative.title}",
         )
+
+
+async def _show_plot(tk: Threadkeep, thread: Thread, *, as_json: bool) -> None:
+    """Print the plot; as JSON, the points behind it."""
+    series = await read_size_history(tk, thread)
+    if as_json:
+        print_json({"thread": thread.id, **asdict(series)})
+        return
+    screen = open_screen()
+    screen.write((thread.id, "bold green"), f"  tokens in the window over {format_count(series.upto, 'record')}")
+    screen.skip_line()
+    if not any(series.window):
+        screen.write("nothing was recorded yet")
+        return
+    _draw_plot(screen, series)
+    screen.skip_line()
+    screen.write((f"{format_count(len(series.compactions), 'compaction')}; `threadkeep show {thread.id}` lists them", "dim"))
+
+
+def split_columns(series: SizeHistory, *, width: int) -> tuple[list[int], set[int]]:
+    """Return the largest window in each of `width` even stretches of a thread's life, and which of them hold a compaction.
+
+    A stretch without records is as large as the one before it.
+    """
+    last = max(1, series.upto - 1)
+
+    def find_column(ordinal: int) -> int:
+        return min(width - 1, ordinal * width // (last + 1))
+
+    heights = [-1] * width
+    for ordinal, window in zip(series.ordinals, series.window, strict=True):
+        if window is not None:
+            at = find_column(ordinal)
+            heights[at] = max(heights[at], window)
+    before = 0
+    for at, height in enumerate(heights):
+        heights[at] = before if height < 0 else height
+        before = heights[at]
+    return heights, {find_column(ordinal) for ordinal, *_ in series.compactions}
+
+
+def choose_scale(highest: int, *, limit: int) -> tuple[int, dict[int, str]]:
+    """Return the number of tokens at the top of the plot, and a label for some of its rows, the highest being 0.
+
+    The plot is as high as the limit. It is higher where the window was, with the limit at least a row below its top, and lower
+    where a distant limit would flatten it.
+    """
+    if highest * 4 < limit:
+        top = highest
+    elif highest <= limit:
+        top = limit
+    else:
+        top = max(highest, -(-limit * PLOT_ROWS // (PLOT_ROWS - 1)))
+    labels = {0: f"{top:,}", PLOT_ROWS // 2: f"{top // 2:,}"}
+    if limit <= top:
+        labels[PLOT_ROWS - round(limit * PLOT_ROWS / top)] = f"limit {limit:,}"
+    return top, labels
+
+
+def _draw_plot(screen: Screen, series: SizeHistory) -> None:
+    highest = max(size for size in series.window if size is not None)
+    top, labels = choose_scale(highest, limit=series.limits["hard"])
+    margin = max(map(len, labels.values())) + 2
+    width = max(FEWEST_PLOT_COLUMNS, min(MOST_PLOT_COLUMNS, screen.console.width - margin - 2))
+    heights, compacted = split_columns(series, width=width)
+    blocks, tick, edge, corner, mark, line = (" ▁▂▃▄▅▆▇█", *"┤│└▲─") if screen.is_unicode else (" .:#", *"||+^-")
+    for at, row in enumerate(draw_bars(heights, top=top, rows=PLOT_ROWS, blocks=blocks)):
+        label = labels.get(at, "")
+        screen.write((f"{label:>{margin}} ", "dim"), (tick if label else edge, "dim"), (row.rstrip(), "green"))
+    marks = "".join(mark if at in compacted else line for at in range(width))
+    screen.write((f"{'0':>{margin}} ", "dim"), (corner, "dim"), (marks, "magenta"))
+    first, last = f"#{series.ordinals[0]:,}", f"#{series.upto - 1:,}"
+    screen.write((" " * (margin + 2) + first + last.rjust(width - len(first)), "dim"))

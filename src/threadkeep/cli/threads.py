@@ -1,4 +1,4 @@
-"""`threadkeep threads`, `archive` and `unarchive`: the list of threads, and which of them are in it."""
+"""`threadkeep threads`: the list of threads, newest first."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import describe_store, may_have_store, open_existing_store, read_config
+from threadkeep.cli.settings import read_config
+from threadkeep.cli.store import describe_store, may_have_store
 from threadkeep.store.locations import open_database
 from threadkeep.threads.summary import ThreadSummary, summarise_threads
-from threadkeep.viewer.formats import format_age, format_count
+from threadkeep.viewer.number_format import format_age, format_count
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Part, Screen
+    from threadkeep.cli.terminal import Part, Screen
 
 # As much of a title as is needed to recognise it.
 TITLE_CELLS = 32
@@ -73,18 +74,3 @@ def _choose_columns(widths: Mapping[str, int], *, width: int) -> list[str]:
 def _measure(name: str, cells: Sequence[Part]) -> int:
     texts = [cell if isinstance(cell, str) else cell[0] for cell in cells]
     return max(map(len, (name.removeprefix(">"), *texts)))
-
-
-async def set_archived(args: Namespace) -> None:
-    """Take threads out of the list, or put them back. A name that fits none, or several, changes nothing."""
-    archived = args.command == "archive"
-    async with open_existing_store(args) as tk:
-        threads = [await tk.find(name) for name in args.threads]
-        for thread in threads:
-            await (thread.archive() if archived else thread.unarchive())
-    if args.json:
-        print_json({"threads": [{"id": thread.id, "archived": archived} for thread in threads]})
-        return
-    screen = open_screen()
-    for thread in threads:
-        screen.write((thread.id, "bold"), "  archived" if archived else "  back in the list")

@@ -10,20 +10,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from threadkeep.cli.event_loop import repeat_until_terminated
-from threadkeep.cli.formats import clean, clean_line, escape_json
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import open_existing_store, read_config
+from threadkeep.cli.safe_text import clean, clean_line, escape_json
+from threadkeep.cli.settings import read_config
+from threadkeep.cli.store import open_existing_store
+from threadkeep.cli.watch import repeat_until_terminated
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import RESPONSES
 from threadkeep.errors import BadInput
 from threadkeep.transfer.codex_reader import make_file_name
 from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
 from threadkeep.transfer.importer import Importer, ImportReport, Progress
-from threadkeep.viewer.formats import format_count
+from threadkeep.viewer.number_format import format_count
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Part, Screen
+    from threadkeep.cli.terminal import Part, Screen
 
 PROBLEMS_SHOWN = 20
 WATCH_SECONDS = 1.0

@@ -6,11 +6,11 @@ import webbrowser
 from argparse import Namespace
 
 from threadkeep.cli.output import open_screen, print_json
-from threadkeep.cli.settings_and_store import describe_store, locate_token, open_existing_store
+from threadkeep.cli.store import describe_store, locate_token, open_existing_store
 from threadkeep.gateway.control.identity import load_token, make_token
 from threadkeep.gateway.http.server import serve
 from threadkeep.store.locations import IN_MEMORY
-from threadkeep.viewer.asgi_apps import StandaloneViewer
+from threadkeep.viewer.app import StandaloneViewer
 
 HOST = "127.0.0.1"
 

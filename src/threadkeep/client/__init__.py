@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from threadkeep.client.thread import Thread
-from threadkeep.client.threadkeep import Problem, Threadkeep, Verdict
+from threadkeep.client.threadkeep import Threadkeep
 from threadkeep.client.turn import TurnScope
+from threadkeep.client.verification import Problem, Verdict
 from threadkeep.compaction.pins import Remarked
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.config import Config, Setting, build_config, resolve

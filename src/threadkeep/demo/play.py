@@ -30,7 +30,7 @@ from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.serve import running_gateway
 from threadkeep.store import RecordKind, Span
 from threadkeep.threads import Checkpoint, decode_body
-from threadkeep.viewer.formats import draw_bars
+from threadkeep.viewer.size_history import draw_bars
 
 SHOWN_DEMANDS = 12
 WIDEST = 110

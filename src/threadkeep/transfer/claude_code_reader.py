@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from threadkeep.dialects import MESSAGES
 from threadkeep.items import Item
-from threadkeep.transfer.rows import (
+from threadkeep.transfer.import_steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
+from threadkeep.transfer.json_rows import (
     Row,
     drop_fields,
     get_text,
@@ -21,7 +22,6 @@ from threadkeep.transfer.rows import (
     make_thread_name,
     parse_row,
 )
-from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "claude-code"
 DIALECT = MESSAGES.name

@@ -17,7 +17,8 @@ from typing import Any
 from threadkeep.dialects import RESPONSES
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object, read_value, split_list
 from threadkeep.items import Item, ItemKind, Role, View
-from threadkeep.transfer.rows import (
+from threadkeep.transfer.import_steps import Base, Compacted, Lane, Note, PutItem, Step, TakeBack, Trouble
+from threadkeep.transfer.json_rows import (
     Row,
     drop_fields,
     get_number,
@@ -29,7 +30,6 @@ from threadkeep.transfer.rows import (
     make_thread_name,
     parse_row,
 )
-from threadkeep.transfer.steps import Base, Compacted, Lane, Note, PutItem, Step, TakeBack, Trouble
 
 ISSUER = "codex"
 DIALECT = RESPONSES.name

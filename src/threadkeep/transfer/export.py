@@ -29,7 +29,7 @@ from threadkeep.transfer.codex_reader import (
     write_meta,
     write_note,
 )
-from threadkeep.transfer.rows import Row, get_text, join_lines, parse_row
+from threadkeep.transfer.json_rows import Row, get_text, join_lines, parse_row
 
 _ticks = re.compile(r"`{3,}")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.errors import OrdinalConflict, ThreadExists, UnknownFormat, UnreadableTranscript
-from threadkeep.transfer.formats import ENDINGS, Format, Source, choose_source
-from threadkeep.transfer.rows import get_number, parse_row
-from threadkeep.transfer.steps import Base, Lane, LineReader, Step, Trouble
+from threadkeep.transfer.import_formats import ENDINGS, Format, Source, choose_source
+from threadkeep.transfer.import_steps import Base, Lane, LineReader, Step, Trouble
+from threadkeep.transfer.json_rows import get_number, parse_row
 from threadkeep.transfer.thread_builder import ThreadBuilder
 from threadkeep.transfer.transcript_lines import Line, is_packed, read_lines
 

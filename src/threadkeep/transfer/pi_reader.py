@@ -12,7 +12,8 @@ from collections.abc import Callable
 from threadkeep.dialects import MESSAGES
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object, make_text_part, read_value, split_list
 from threadkeep.items import Item
-from threadkeep.transfer.rows import (
+from threadkeep.transfer.import_steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
+from threadkeep.transfer.json_rows import (
     Row,
     drop_fields,
     get_number,
@@ -23,7 +24,6 @@ from threadkeep.transfer.rows import (
     make_thread_name,
     parse_row,
 )
-from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "pi"
 DIALECT = MESSAGES.name

@@ -19,7 +19,7 @@ from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, Thr
 from threadkeep.threads import reduce_records
 from threadkeep.threads.branches import create_fork
 from threadkeep.threads.writer import create_thread
-from threadkeep.transfer.rows import make_short_digest
+from threadkeep.transfer.json_rows import make_short_digest
 
 PAGE = 512
 BATCH_RECORDS = 512

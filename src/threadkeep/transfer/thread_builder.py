@@ -32,8 +32,8 @@ from threadkeep.threads.item_records import PREVIEW_CHARS
 from threadkeep.threads.reader import load_metadata
 from threadkeep.threads.writer import make_arrival, update_metadata
 from threadkeep.tokens import estimate_item
+from threadkeep.transfer.import_steps import Compacted, GoTo, Lane, Note, PutItem, Step, TakeBack, Titled, Trouble
 from threadkeep.transfer.record_matcher import Make, Origin, RecordMatcher, RecordPlace
-from threadkeep.transfer.steps import Compacted, GoTo, Lane, Note, PutItem, Step, TakeBack, Titled, Trouble
 
 # How much of what people said Codex keeps beside a summary.
 SAID_TOKENS = 20_000

@@ -17,18 +17,21 @@ from threadkeep.compaction.run import find_newest_failed_attempts
 from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.memory.memory import Memories
+from threadkeep.store import RecordKind, Span
 from threadkeep.threads import Pointer, parse_pointer
 from threadkeep.threads.pressure import measure_recorded_pressure
 from threadkeep.threads.reader import load_current_turn, load_live_path, load_metadata
+from threadkeep.threads.records import MailBody, read_mail_record
 from threadkeep.threads.summary import find_title
 from threadkeep.tokens import Pressure
+from threadkeep.viewer.compaction_diff import PAGE, compare_windows, group_changes, list_positions
 from threadkeep.viewer.compaction_reader import check_originals, number_compactions, open_compaction, read_compaction_row
-from threadkeep.viewer.diffs import PAGE, compare_windows, group_changes, list_positions
-from threadkeep.viewer.relations import find_tree, read_mail
+from threadkeep.viewer.record_lines import LINE_CHARS, read_mail_text, shorten
 from threadkeep.viewer.renderer import render
 from threadkeep.viewer.responses import Response
 from threadkeep.viewer.size_history import read_size_history
 from threadkeep.viewer.thread_list import Filter, list_threads
+from threadkeep.viewer.thread_tree import find_tree
 from threadkeep.viewer.timeline import KINDS, Place, open_record, read_timeline
 
 Values = dict[str, object]
@@ -39,6 +42,7 @@ MOST_MEMORIES = 200
 # The overview shows the newest ones; each is read with its state, which may be long.
 MOST_COMPACTIONS = 40
 MOST_RELATIVES = 200
+MOST_MAIL = 12
 FATES = ("left", "shortened", "kept", "rewritten", "new")
 
 
@@ -138,7 +142,7 @@ async def show_overview(request: Request) -> Response:
             store, await load_live_path(store, thread.id, whole=True), most=MOST_COMPACTIONS
         ),
         "tree": await find_tree(store, thread.id, most=MOST_RELATIVES),
-        "mail": await read_mail(tk, thread),
+        "mail": await _read_mail(tk, thread),
         "meta": await load_metadata(store, thread.id),
         "strategies": [name for name in STRATEGIES if name != DEFAULT],
         "done": query.get("done", ""),
@@ -153,6 +157,29 @@ async def _measure_pressure(tk: Threadkeep, thread: Thread) -> Pressure | None:
         return await measure_recorded_pressure(tk.backend, thread.id)
     except StoreCorrupt:
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """A piece of mail and its record."""
+
+    ordinal: int
+    sender: str
+    way: str
+    text: str
+
+
+async def _read_mail(tk: Threadkeep, thread: Thread) -> list[Mail]:
+    """Return the newest mail of a thread, newest first."""
+    store = tk.backend.store
+    row = await store.get(thread.id)
+    mail: list[Mail] = []
+    for record in await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), kinds={RecordKind.MAIL}):
+        body = read_mail_record(record)
+        if isinstance(body, MailBody):
+            text = shorten(read_mail_text(body, thread.dialect), limit=LINE_CHARS)
+            mail.append(Mail(ordinal=record.ordinal, sender=body.sender, way=body.way, text=text))
+    return mail[: -MOST_MAIL - 1 : -1]
 
 
 async def show_timeline(request: Request) -> Response:

@@ -8,6 +8,7 @@ from typing import assert_never
 import msgspec
 
 from threadkeep.dialects import Dialect
+from threadkeep.errors import Attempt
 from threadkeep.items import Item, ItemKind, View
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import (
@@ -29,7 +30,7 @@ from threadkeep.threads import (
 )
 from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.records import MailBody, SpawnBody, TakenBody, TurnEndBody, read_mail_record
-from threadkeep.viewer.formats import format_count, format_dollars, format_duration, shorten
+from threadkeep.viewer.number_format import format_count, format_dollars, format_duration
 
 LINE_CHARS = 280
 
@@ -146,6 +147,18 @@ def describe_bill(bill: AttemptCost) -> str:
     return ", ".join((format_count(bill.calls, "call"), cost, *tokens, format_duration(bill.took_ms)))
 
 
+def describe_attempt(attempt: Attempt) -> str:
+    """Return one strategy that was tried as a sentence."""
+    model = f" with {attempt.model}" if attempt.model else ""
+    return f"{attempt.strategy}{model}: {describe_outcome(attempt)}; {describe_bill(sum_attempts([attempt]))}"
+
+
+def describe_outcome(attempt: Attempt) -> str:
+    """Return how an attempt ended, and how many operations of its draft named no entry."""
+    ignored = f", {format_count(attempt.ignored, 'unknown entry', 'unknown entries')} ignored" if attempt.ignored else ""
+    return f"{attempt.outcome}{ignored}"
+
+
 def read_note(record: Record) -> str:
     """Return the whole text of a person's note; empty for any other record."""
     remark = read_remark(record)
@@ -209,3 +222,10 @@ def read_mail_text(body: MailBody, dialect: Dialect) -> str:
 def decode_start(body: bytes) -> str:
     """Return the beginning of a body as text."""
     return body[: 4 * LINE_CHARS].decode("utf-8", "replace")
+
+
+def shorten(text: str, *, limit: int) -> str:
+    """Return the beginning of `text` on one line of at most `limit` characters."""
+    # Cut first: there may be a megabyte of it.
+    line = " ".join(text[: limit * 4].split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

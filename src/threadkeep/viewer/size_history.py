@@ -149,3 +149,10 @@ def thin(points: Sequence[Point], *, buckets: int) -> list[Point]:
         kept = {point.ordinal: point for point in (bucket[0], lowest, highest, bucket[-1])}
         shown.extend(kept[ordinal] for ordinal in sorted(kept))
     return shown
+
+
+def draw_bars(heights: Sequence[int], *, top: int, rows: int, blocks: str = " ▁▂▃▄▅▆▇█") -> list[str]:
+    """Return bars of these heights as text, the highest row first; `blocks` are its marks from empty to full."""
+    full = len(blocks) - 1
+    steps = [-(-height * rows * full // top) if top else 0 for height in heights]
+    return ["".join(blocks[min(full, max(0, step - row * full))] for step in steps) for row in reversed(range(rows))]

@@ -21,7 +21,7 @@ WORKING: dict[str, Any] = {
     "engine_named": "threadkeep",
     "compression": True,
     "engine": "threadkeep",
-    "module": "threadkeep.adapters.hermes.plugin",
+    "module": "threadkeep.adapters.hermes",
     "tools": ["recall"],
     "warnings": [],
 }

@@ -32,7 +32,7 @@ async def test_it_proves_that_threadkeep_is_in_use(host: Host) -> None:
     """An agent that the host made has threadkeep's engine and its tool; asking it stored nothing."""
     status, found = await doctor(host)
     assert (status, found["in_use"], [check["name"] for check in found["checks"] if not check["good"]]) == (0, True, [])
-    assert found["checks"][-1]["found"] == "a new agent uses threadkeep (threadkeep.adapters.hermes.plugin)"
+    assert found["checks"][-1]["found"] == "a new agent uses threadkeep (threadkeep.adapters.hermes)"
     assert not host.store.exists()
 
 

@@ -70,7 +70,7 @@ async def test_a_long_session_is_compacted_three_times_and_the_model_gets_it_who
     recall = [call("recall", {"query": "part 1 line 17"}), say("It said nothing.")]
     async with HermesModel([*script, *recall], counting=True) as model:
         ran = await host.run(model, [*map(asks, range(15)), "What did line 17 of part 1 say?"], session=SESSION)
-    assert (ran.status, ran.report["engine"], ran.report["module"]) == (0, "threadkeep", "threadkeep.adapters.hermes.plugin")
+    assert (ran.status, ran.report["engine"], ran.report["module"]) == (0, "threadkeep", "threadkeep.adapters.hermes")
     assert ran.report["status"]["compression_count"] == 3
     assert f"session {SESSION}, thread {SESSION}" in ran.report["figures"]
     assert "3 compactions" in ran.report["figures"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Literal
 
 from threadkeep.adapters.client_settings.settings_file import SettingsFile
 from threadkeep.adapters.client_settings.text_edits import Add, Form, Put
-from threadkeep.transfer.formats import Format
+from threadkeep.transfer.import_formats import Format
 
 Way = Literal["gateway", "hooks"]
 
@@ -107,6 +109,15 @@ class Client:
     @property
     def ways(self) -> tuple[Way, ...]:
         return ("gateway",) if self.hooks is None else ("gateway", "hooks")
+
+
+def find_own_program() -> tuple[str, ...]:
+    """Return the words that start this very threadkeep from anywhere: a client has a PATH of its own."""
+    script = Path(sys.executable).parent / "threadkeep"
+    if script.exists():
+        return (str(script),)
+    found = shutil.which("threadkeep")
+    return (found,) if found else (sys.executable, "-m", "threadkeep.cli")
 
 
 def plan_hooks(client: Client, around: Surroundings, *, program: Sequence[str], store: str | None, scope: str) -> Plan:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -253,6 +254,7 @@ class Engine:
         old = kwargs.get("old_session_id")
         if isinstance(old, str) and old != session.id and kwargs.get("boundary_reason") in CONTINUING:
             session.parent = old
+        _live.add(self)
         log.info("threadkeep keeps session %s as thread %s", session.id, session.thread_id)
 
     def on_session_end(self, session_id: str, messages: Sequence[Message] | None = None, **_: object) -> None:
@@ -392,3 +394,27 @@ class Engine:
             "last_compaction": _describe_compaction(self._compacted) if self._compacted else None,
             "trouble": self.trouble,
         }
+
+
+# The engines of sessions that run in this process.
+_live: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def show_figures(raw_args: str = "") -> str:
+    """Return the figures of every session of this process, for people."""
+    lines: list[str] = []
+    for status in sorted((engine.get_status() for engine in _live), key=lambda status: str(status["session_id"])):
+        last = status["last_compaction"]
+        lines.append(f"session {status['session_id']}, thread {status['thread']}")
+        lines.append(
+            f"  context {status['last_prompt_tokens']:,} of {status['context_length']:,} tokens,"
+            f" compacts at {status['threshold_tokens']:,}; {status['compression_count']} compactions"
+        )
+        if last:
+            lines.append(
+                f"  last: {last['tokens_before']:,} to {last['tokens_after']:,} tokens ({last['strategy']},"
+                f" {last['model_calls']} model calls); {last['required']} required, {last['kept'] + last['repaired']} kept"
+            )
+        if status["trouble"]:
+            lines.append(f"  trouble: {status['trouble']}")
+    return "\n".join(lines) or "threadkeep is registered; no session uses it yet"

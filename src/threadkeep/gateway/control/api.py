@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from threadkeep.client import Thread, Threadkeep
-from threadkeep.client.json_forms import encode_compaction, encode_remark, encode_state, encode_window
+from threadkeep.client.json_output import encode_compaction, encode_remark, encode_state, encode_window
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object
 from threadkeep.errors import BadInput, ThreadkeepError

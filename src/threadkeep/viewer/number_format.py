@@ -1,8 +1,6 @@
-"""Figures and lines as people read them, on a page and in a terminal."""
+"""Numbers, sizes, ages, durations and prices as people read them, on a page and in a terminal."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _SIZES = ("bytes", "KB", "MB", "GB", "TB")
@@ -46,17 +44,3 @@ def format_duration(ms: int) -> str:
 def format_dollars(micro: int | None) -> str:
     """Return a price given in millionths of a dollar; a dash if it is unknown."""
     return UNKNOWN if micro is None else f"${micro / 1_000_000:,.4f}"
-
-
-def shorten(text: str, *, limit: int) -> str:
-    """Return the beginning of `text` on one line of at most `limit` characters."""
-    # Cut first: there may be a megabyte of it.
-    line = " ".join(text[: limit * 4].split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def draw_bars(heights: Sequence[int], *, top: int, rows: int, blocks: str = " ▁▂▃▄▅▆▇█") -> list[str]:
-    """Return bars of these heights as text, the highest row first; `blocks` are its marks from empty to full."""
-    full = len(blocks) - 1
-    steps = [-(-height * rows * full // top) if top else 0 for height in heights]
-    return ["".join(blocks[min(full, max(0, step - row * full))] for step in steps) for row in reversed(range(rows))]

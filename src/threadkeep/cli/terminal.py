@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from threadkeep.cli.formats import clean
+from threadkeep.cli.safe_text import clean
 
 Part = str | tuple[str, str]
 """A piece of text, or one with a style. Neither is ever read as markup."""

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.client import Thread
-from threadkeep.client.json_forms import encode_entry, encode_state
+from threadkeep.client.json_output import encode_entry, encode_state
 from threadkeep.compaction import Ledger, LedgerEntry, Section, Speaker, read_ledger
 from threadkeep.compaction.report import Comparison, is_withdrawn
 from threadkeep.threads import Pointer
-from threadkeep.viewer.diffs import HEADINGS, ChangedEntry, Group, group_changes
-from threadkeep.viewer.formats import format_count
+from threadkeep.viewer.compaction_diff import HEADINGS, ChangedEntry, Group, group_changes
+from threadkeep.viewer.number_format import format_count
 
 if TYPE_CHECKING:
-    from threadkeep.cli.screen import Entry, Part, Screen
+    from threadkeep.cli.terminal import Entry, Part, Screen
 
 SOURCES_SHOWN = 4
 # A computed line may quote a whole paste; people's own words are always shown whole.

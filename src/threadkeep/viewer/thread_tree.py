@@ -1,4 +1,4 @@
-"""Threads related to a thread: those it was forked from or spawned by, its forks and sub-agents, and its mail."""
+"""The tree of threads that a thread stands in: what it was forked from or spawned by, its forks and sub-agents."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from threadkeep.client import Thread, Threadkeep
 from threadkeep.client.threadkeep import EVERY
-from threadkeep.store import RecordKind, Span, ThreadRow, ThreadStore
+from threadkeep.store import ThreadRow, ThreadStore
 from threadkeep.threads.agents import Edge, find_spawner, list_children
-from threadkeep.threads.records import MailBody, read_mail_record
 from threadkeep.threads.summary import find_title
-from threadkeep.viewer.formats import shorten
-from threadkeep.viewer.record_lines import LINE_CHARS, read_mail_text
-
-MOST_MAIL = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,26 +72,3 @@ async def _find_children(
 
 def _sort_key(row: ThreadRow) -> tuple[int, int, str]:
     return row.start if row.parent is not None else 0, row.created_at_ms, row.id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mail:
-    """A piece of mail and its record."""
-
-    ordinal: int
-    sender: str
-    way: str
-    text: str
-
-
-async def read_mail(tk: Threadkeep, thread: Thread) -> list[Mail]:
-    """Return the newest mail of a thread, newest first."""
-    store = tk.backend.store
-    row = await store.get(thread.id)
-    mail: list[Mail] = []
-    for record in await store.read(Span(thread_id=row.id, start=row.start, stop=row.next), kinds={RecordKind.MAIL}):
-        body = read_mail_record(record)
-        if isinstance(body, MailBody):
-            text = shorten(read_mail_text(body, thread.dialect), limit=LINE_CHARS)
-            mail.append(Mail(ordinal=record.ordinal, sender=body.sender, way=body.way, text=text))
-    return mail[: -MOST_MAIL - 1 : -1]

@@ -13,7 +13,7 @@ from threadkeep.compaction.report import Change, Comparison, is_withdrawn
 from threadkeep.compaction.state_text import HEADINGS as STATE_HEADINGS
 from threadkeep.dialects import Dialect
 from threadkeep.threads import EntryKind, History, Pointer, WindowEntry
-from threadkeep.viewer.formats import format_count
+from threadkeep.viewer.number_format import format_count
 from threadkeep.viewer.record_lines import Line, describe_item
 
 HEADINGS = {section: heading.rstrip(":").capitalize() for section, heading in STATE_HEADINGS.items()}

@@ -7,7 +7,6 @@ that reorder a line so that it reads as something else. `clean` removes them and
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 # In order: a string sequence (OSC, DCS, APC, PM, SOS) up to its terminator or the line's end, a control sequence, any other
 # escape. Each has a form that begins with one C1 character, which terminals obey too.
@@ -39,8 +38,3 @@ def clean_line(text: str, *, limit: int | None = None) -> str:
 def escape_json(raw: bytes) -> bytes:
     """Return the same JSON with every character a terminal would obey written as an escape."""
     return _unsafe_in_json.sub(lambda match: b"\\u%04x" % ord(match[0].decode("utf-8")), raw)
-
-
-def format_time(at_ms: int) -> str:
-    """Return a moment in local time."""
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,43 +1,24 @@
-"""What a command works with: its settings, its store, and this very program."""
+"""The store of a command: opened if it is there, and shown without its credentials; with the token and keys kept beside it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import sys
 from argparse import Namespace
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.config import DEFAULT_STORE, Config, Setting, build_config, resolve
+from threadkeep.cli.settings import read_config
+from threadkeep.config import DEFAULT_STORE, Config
 from threadkeep.errors import StoreMissing
 from threadkeep.store.addresses import SERVERS, UNREADABLE, redact_address
-from threadkeep.store.locations import is_file, parse_sqlite_path
+from threadkeep.store.locations import IN_MEMORY, is_file, parse_sqlite_path
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.http.keys import KeysFile
 
-
-def read_settings(args: Namespace, *, with_project: bool = True) -> list[Setting]:
-    """Return every setting; what the command line says wins.
-
-    `with_project=False` leaves out the file of the working folder: what is set up for good must not depend on the folder.
-
-    Raises:
-        BadInput: A configuration file or variable cannot be understood.
-    """
-    flags = {field.name: getattr(args, field.name, None) for field in fields(Config)}
-    if (modes := flags["auto_compact_for"]) is not None:
-        flags["auto_compact_for"] = dict(modes)
-    return resolve(flags=flags, environ=os.environ, project=Path.cwd() if with_project else None)
-
-
-def read_config(args: Namespace, *, with_project: bool = True) -> Config:
-    """Return the settings as one value; see `read_settings`."""
-    return build_config(read_settings(args, with_project=with_project))
+TOKEN_VARIABLE = "THREADKEEP_CONTROL_TOKEN"
 
 
 def open_existing_store(args: Namespace) -> Threadkeep:
@@ -99,10 +80,13 @@ def locate_token(config: Config) -> Path:
     return Path(DEFAULT_STORE).expanduser().with_name(f"database-{digest}")
 
 
-def find_own_program() -> tuple[str, ...]:
-    """Return the words that start this very threadkeep from anywhere: a client has a PATH of its own."""
-    script = Path(sys.executable).parent / "threadkeep"
-    if script.exists():
-        return (str(script),)
-    found = shutil.which("threadkeep")
-    return (found,) if found else (sys.executable, "-m", "threadkeep.cli")
+def find_token(config: Config, *, given: str | None = None) -> tuple[str, Path | None]:
+    """Return the control token, and its file: None where it was given by flag or variable, or the store is in memory."""
+    from threadkeep.gateway.control.identity import find_token_file, load_token, make_token
+
+    if named := given or os.environ.get(TOKEN_VARIABLE):
+        return named, None
+    if config.store == IN_MEMORY:
+        return make_token(), None
+    place = locate_token(config)
+    return load_token(place), find_token_file(place)
