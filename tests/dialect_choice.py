@@ -17,6 +17,7 @@ ONE_IS_ENOUGH = tuple(
         *("transfer", "viewer"),
     )
 )
+ONE_IS_ENOUGH += ("tests/compaction/test_strategies.py",)
 EVERY_DIALECT = ("tests/client/every_dialect/", "tests/gateway/test_provider_rules.py", "tests/gateway/test_proxy_")
 
 

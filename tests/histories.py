@@ -9,12 +9,12 @@ import msgspec
 
 from threadkeep.compaction.audit import audit, make_report
 from threadkeep.compaction.checkpoint import find_cut, lay_out
-from threadkeep.compaction.drafts.draft import EXTRACTIVE
 from threadkeep.compaction.engine import read_ledger
 from threadkeep.compaction.ledger import Ledger, dump_ledger
 from threadkeep.compaction.merge import merge_observed
 from threadkeep.compaction.plan import Plan, plan_cut, read_positions
 from threadkeep.compaction.state_text import render_state
+from threadkeep.compaction.strategies.strategy import EXTRACTIVE
 from threadkeep.dialects import find_dialect
 from threadkeep.items import View, digest_body, seed_chain
 from threadkeep.store import NewRecord, Record, RecordKind
@@ -117,7 +117,7 @@ class Rollout:
         cut, covers = find_cut(plan)
         self.compacted_at = self.tip.next - 1
         self.checkpoint = Checkpoint(
-            strategy=EXTRACTIVE,
+            strategy=EXTRACTIVE.name,
             cut=cut,
             covers=covers,
             layout=lay_out(plan, state=state, dialect=RESPONSES),

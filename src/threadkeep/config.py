@@ -156,7 +156,6 @@ class Setting:
 
 
 CHOICES = {
-    "compact_strategy": ("default", "session", "handoff", "remote", "extractive"),
     "model_auto_compact_token_limit_scope": ("total", "body_after_prefix"),
     "auto_compact": ("off", "background", "on"),
     "gateway_asks_model": ("auto", "no", "yes"),
@@ -349,6 +348,16 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
+def list_choices(name: str) -> tuple[str, ...]:
+    """Return the values that a setting may have; none if any text will do."""
+    if name == "compact_strategy":
+        # Only here: strategies take long to import, and few commands set one.
+        from threadkeep.compaction.strategies import list_names
+
+        return list_names()
+    return CHOICES.get(name, ())
+
+
 def _check_value(name: str, value: object, origin: str) -> str | int | Mapping[str, object] | None:
     if value is None:
         return None
@@ -358,8 +367,8 @@ def _check_value(name: str, value: object, origin: str) -> str | int | Mapping[s
         return _parse_number(name, value, origin)
     if not isinstance(value, str) or not value:
         raise BadInput(f"{name} ({origin}) must be a text, not {value!r}")
-    if value not in CHOICES.get(name, (value,)):
-        raise BadInput(f"{name} ({origin}) must be one of {', '.join(CHOICES[name])}, not {value!r}")
+    if (choices := list_choices(name)) and value not in choices:
+        raise BadInput(f"{name} ({origin}) must be one of {', '.join(choices)}, not {value!r}")
     return value
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.histories import RESPONSES, Rollout, environment, said, turns
 
 from threadkeep.compaction import compact
-from threadkeep.compaction.drafts import session
 from threadkeep.compaction.engine import Outcome
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.report import (
@@ -22,6 +21,8 @@ from threadkeep.compaction.report import (
     compare,
     is_withdrawn,
 )
+from threadkeep.compaction.strategies import session
+from threadkeep.compaction.strategies.strategy import Goal
 from threadkeep.threads import EntryKind, Pointer
 
 
@@ -169,7 +170,7 @@ def test_every_entry_has_one_fate(before: list[LedgerEntry], after: list[LedgerE
 
 
 def planned(rollout: Rollout, *, target: str | None = None) -> Outcome:
-    outcome = compact(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target=target)
+    outcome = compact(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, goal=Goal(target=target))
     rollout.checkpoint, rollout.compacted_at = outcome.checkpoint, rollout.tip.next - 1
     return outcome
 

@@ -10,11 +10,12 @@ from tests.strategies import histories
 
 from threadkeep.compaction import Section, Speaker, compact
 from threadkeep.compaction.checkpoint import find_faults
-from threadkeep.compaction.engine import EXTRACTIVE, Outcome, conclude, parse_target, propose, read_ledger
+from threadkeep.compaction.engine import NO_DRAFT, Outcome, conclude, parse_target, propose, read_ledger
 from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.plan import size_frontier
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import render_state
+from threadkeep.compaction.strategies.strategy import Goal
 from threadkeep.errors import BadInput, NothingToCompact
 from threadkeep.items import Item, find_orphans
 from threadkeep.threads import EntryKind, encode_body
@@ -26,8 +27,7 @@ def run(rollout: Rollout, *, target: str | None = None, window_tokens: int | Non
         thread_id="t",
         dialect=RESPONSES,
         tip=rollout.tip,
-        target=target,
-        window_tokens=window_tokens,
+        goal=Goal(target=target, window_tokens=window_tokens),
     )
     rollout.checkpoint = outcome.checkpoint
     rollout.compacted_at = rollout.tip.next - 1
@@ -114,7 +114,7 @@ def test_using_the_room_that_is_left_never_gives_up_recent_work(sizes: list[int]
     """The newest step may be larger than the frontier's budget; looking for more to keep must not lose it."""
     rollout = Rollout([item for words in sizes for item in (said("Go on with the port."), answered("berth " * words))])
     proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip)
-    outcome = conclude(proposal, EXTRACTIVE)
+    outcome = conclude(proposal, NO_DRAFT)
     first = proposal.brief.plan
     assert outcome.checkpoint.figures["kept_items"] >= len(first.tail)
     assert outcome.tokens_after >= first.kept_tokens

@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 from tests.compaction.test_reply_properties import replies
 from tests.histories import RESPONSES, Rollout, answered, call, output, said, turns, views
 
-from threadkeep.compaction.drafts.draft import Draft
-from threadkeep.compaction.drafts.reply import parse_state
-from threadkeep.compaction.drafts.session import read_operations
 from threadkeep.compaction.engine import Outcome, Proposal, conclude, propose
 from threadkeep.compaction.ledger import (
     Add,
@@ -29,6 +26,10 @@ from threadkeep.compaction.ledger import (
 from threadkeep.compaction.merge import apply, normalise_text
 from threadkeep.compaction.speech import is_acknowledgement, shorten
 from threadkeep.compaction.state_text import FROM_A_MODEL, FROM_THE_AGENT, TAG, render_line
+from threadkeep.compaction.strategies import SESSION
+from threadkeep.compaction.strategies.reply import parse_state
+from threadkeep.compaction.strategies.session import read_operations
+from threadkeep.compaction.strategies.strategy import Draft, Goal
 from threadkeep.items import Item, find_orphans
 from threadkeep.threads import EntryKind, Pointer
 
@@ -200,8 +201,8 @@ targets = st.sampled_from([None, "40%", "15%", "5%", "1"])
 def test_a_window_made_with_any_draft_is_whole_bounded_and_the_users(stages: list[list[Operation]], target: str | None) -> None:
     """Well formed, smaller, one state, the request as it was, every message told or named; a tool's words bind nobody."""
     rollout = rollout_with_a_trap()
-    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target=target)
-    check_window(rollout, proposal, conclude(proposal, Draft(strategy="session", stages=tuple(map(tuple, stages)))))
+    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, goal=Goal(target=target))
+    check_window(rollout, proposal, conclude(proposal, Draft(strategy=SESSION, stages=tuple(map(tuple, stages)))))
 
 
 @pytest.mark.slow
@@ -210,11 +211,11 @@ def test_a_window_made_with_any_draft_is_whole_bounded_and_the_users(stages: lis
 def test_a_window_made_with_any_reply_is_whole_bounded_and_the_users(data: st.DataObject, target: str | None) -> None:
     """The same for any reply of a model: noise, a torn copy, a block that withdraws everything."""
     rollout = rollout_with_a_trap()
-    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target=target)
+    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, goal=Goal(target=target))
     brief = proposal.brief
     parsed = parse_state(data.draw(replies(brief.ledger)))
     stage = tuple(read_operations(parsed, ledger=brief.ledger, spoken=brief.spoken, thread_id="t"))
-    check_window(rollout, proposal, conclude(proposal, Draft(strategy="session", stages=(stage,))))
+    check_window(rollout, proposal, conclude(proposal, Draft(strategy=SESSION, stages=(stage,))))
 
 
 def test_a_draft_can_retire_what_the_user_took_back() -> None:
@@ -223,7 +224,7 @@ def test_a_draft_can_retire_what_the_user_took_back() -> None:
     proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip)
     [port] = [entry for entry in proposal.brief.ledger.entries if entry.text == RULES[1]]
     [by] = [place for place, text in proposal.brief.spoken.items() if text == LATER[0]]
-    draft = Draft(strategy="session", stages=((Retire(entry_id=port.id, by=by, quote=LATER[0]),),))
+    draft = Draft(strategy=SESSION, stages=((Retire(entry_id=port.id, by=by, quote=LATER[0]),),))
     outcome = conclude(proposal, draft)
     assert [(entry.text, entry.claim.source if entry.claim else None) for entry in outcome.ledger.section(Section.INACTIVE)] == [
         (RULES[1], by)
@@ -235,10 +236,10 @@ def test_a_draft_can_retire_what_the_user_took_back() -> None:
 def test_a_flood_of_a_models_words_pushes_no_message_out(section: Section) -> None:
     """What a model wrote takes no room from what people said, and the target is met all the same."""
     rollout = rollout_with_a_trap()
-    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target="50%")
-    quiet = conclude(proposal, Draft(strategy="session"))
+    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, goal=Goal(target="50%"))
+    quiet = conclude(proposal, Draft(strategy=SESSION))
     flood = tuple(Add(section=section, text=f"module {n} is fine, " + "really " * 120, source=Pointer("t", 2)) for n in range(80))
-    loud = conclude(proposal, Draft(strategy="session", stages=(flood,)))
+    loud = conclude(proposal, Draft(strategy=SESSION, stages=(flood,)))
     assert not loud.over_target
     assert (quiet.report.left_out, loud.report.left_out) == (0, 0)
     check_window(rollout, proposal, loud)

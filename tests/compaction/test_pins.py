@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from tests.compaction.test_hostile_drafts import LATER, ledgers, operations, rollout_with_a_trap, spoken_messages
 from tests.histories import RESPONSES, Rollout, answered, said
 
-from threadkeep.compaction.drafts.draft import Draft
 from threadkeep.compaction.engine import conclude, propose
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Operation, Section, Speaker, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, merge_observed
 from threadkeep.compaction.remarks import apply_remarks, get_words
 from threadkeep.compaction.state_budget import StateBudget, StateFitter
 from threadkeep.compaction.state_text import render_line, render_state
+from threadkeep.compaction.strategies import SESSION
+from threadkeep.compaction.strategies.strategy import Draft, Goal
 from threadkeep.threads import Checkpoint, PinBody, Pointer, Remark, RemarkBody, SaidBody, UnpinBody
 
 
@@ -72,8 +73,8 @@ def test_a_pinned_entry_is_in_every_checkpoint_that_any_draft_comes_to(
     chosen = data.draw(st.sampled_from(known.entries))
     noted = remark(SaidBody(text="Ask Ruth before the release.", pinned=True), at=rollout.tip.next)
     marked = replace(history, remarks=(pin(chosen), noted))
-    proposal = propose(marked, thread_id="t", dialect=RESPONSES, tip=rollout.tip, target="1%")
-    outcome = conclude(proposal, Draft(strategy="session", stages=tuple(map(tuple, stages))))
+    proposal = propose(marked, thread_id="t", dialect=RESPONSES, tip=rollout.tip, goal=Goal(target="1%"))
+    outcome = conclude(proposal, Draft(strategy=SESSION, stages=tuple(map(tuple, stages))))
     pinned = [each for each in outcome.ledger.entries if each.pinned]
     assert {each.text for each in pinned} == {chosen.text, "Ask Ruth before the release."}
     assert outcome.checkpoint.remarks_to == rollout.tip.next

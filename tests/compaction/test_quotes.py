@@ -9,9 +9,10 @@ from tests.histories import RESPONSES, Rollout, answered, call, output, said, tu
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Section, Speaker
-from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
+from threadkeep.compaction.engine import NO_DRAFT, conclude, propose
 from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.speech import is_acknowledgement, shorten
+from threadkeep.compaction.strategies.strategy import Goal
 from threadkeep.dialects import DIALECTS
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.errors import NothingToCompact
@@ -34,11 +35,9 @@ def compacted(rollout: Rollout, *, user_tokens: int = 20_000, window_tokens: int
         thread_id="t",
         dialect=RESPONSES,
         tip=rollout.tip,
-        user_tokens=user_tokens,
-        window_tokens=window_tokens,
-        forced=True,
+        goal=Goal(user_tokens=user_tokens, window_tokens=window_tokens, forced=True),
     )
-    outcome = conclude(proposal, EXTRACTIVE)
+    outcome = conclude(proposal, NO_DRAFT)
     rollout.checkpoint, rollout.compacted_at = outcome.checkpoint, rollout.tip.next - 1
     return outcome.ledger
 

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.drafts.reply import (
+from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.merge import normalise_text
+from threadkeep.compaction.state_text import FROM_A_MODEL, TAG, neutralise, render_state
+from threadkeep.compaction.strategies.reply import (
     ENTRIES_READ,
     ENTRY_CHARS,
     ParsedEntry,
@@ -18,9 +21,6 @@ from threadkeep.compaction.drafts.reply import (
     names_an_entry,
     parse_state,
 )
-from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker
-from threadkeep.compaction.merge import normalise_text
-from threadkeep.compaction.state_text import FROM_A_MODEL, TAG, neutralise, render_state
 from threadkeep.threads import Pointer
 
 MEGABYTE = 1_000_000

@@ -7,11 +7,11 @@ from typing import assert_never
 
 import pytest
 
-from threadkeep.compaction.drafts.reply import parse_state
-from threadkeep.compaction.drafts.session import ROOM, find_unknown_operations, read_operations
 from threadkeep.compaction.ledger import Add, Ledger, LedgerEntry, Operation, Redraft, Retire, Section, Speaker, Update
 from threadkeep.compaction.merge import apply
 from threadkeep.compaction.state_text import render_state
+from threadkeep.compaction.strategies.reply import parse_state
+from threadkeep.compaction.strategies.session import ROOM, find_unknown_operations, read_operations
 from threadkeep.threads import Pointer
 
 REPLIES = Path(__file__).parent / "replies"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.drafts.reply import ENTRY_CHARS, parse_state
-from threadkeep.compaction.drafts.session import ROOM, read_operations
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
 from threadkeep.compaction.merge import OWN_RETIRED_KEPT, apply, normalise_text
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
+from threadkeep.compaction.strategies.reply import ENTRY_CHARS, parse_state
+from threadkeep.compaction.strategies.session import ROOM, read_operations
 from threadkeep.threads import Pointer
 
 RULES = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.histories import RESPONSES, Rollout, answered, said, turns, views
 
-from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
+from threadkeep.compaction.engine import NO_DRAFT, conclude, propose
 from threadkeep.compaction.ledger import Speaker
 from threadkeep.compaction.secrets import mask_secrets
+from threadkeep.compaction.strategies.strategy import Goal
 
 SECRETS = [
     "sk-" + "a1B2" * 8,
@@ -23,8 +24,8 @@ def test_a_credential_is_masked_in_the_state_and_behind_it(secret: str, user_tok
     """What people and the agent said of it stays, the value does not; its record still has it."""
     items = [said("Build it."), answered(f"The key_1 failed because it is {secret} now."), said(f"Use {secret} for staging.")]
     rollout = Rollout([*items, answered("Good."), *turns(1, 40)])
-    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, user_tokens=user_tokens)
-    outcome = conclude(proposal, EXTRACTIVE)
+    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, goal=Goal(user_tokens=user_tokens))
+    outcome = conclude(proposal, NO_DRAFT)
     rollout.checkpoint, rollout.compacted_at = outcome.checkpoint, rollout.tip.next - 1
     shown = "\n".join(view.text for view in views(rollout.history()))
     assert secret not in shown

@@ -14,10 +14,10 @@ import pytest
 from tests.histories import RESPONSES, Rollout, answered, call, environment, output, reasoning, said, turns, views
 
 from threadkeep.compaction import compact
-from threadkeep.compaction.drafts.reply import parse_state
 from threadkeep.compaction.ledger import Claim, Ledger, LedgerEntry, Section, Speaker, dump_ledger, load_ledger
 from threadkeep.compaction.plan import size_frontier
 from threadkeep.compaction.state_text import HEADINGS, TAG, render_state
+from threadkeep.compaction.strategies.reply import parse_state
 from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.items import ItemKind, find_open_calls, find_orphans
 from threadkeep.threads import Checkpoint, EntryKind, Pointer, StateEntry

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, Rollout, answered, call, environment, output, said, turns
 
-from threadkeep.compaction.engine import EXTRACTIVE, conclude, propose
+from threadkeep.compaction.engine import NO_DRAFT, conclude, propose
 from threadkeep.compaction.plan import Position
+from threadkeep.compaction.strategies.strategy import Goal
 from threadkeep.compaction.worth import Worth, compute_worth, foresee_worth, measure_request_growth
 from threadkeep.items import Item
 from threadkeep.tokens import estimate_item
@@ -85,8 +86,8 @@ def test_what_a_plan_foresees_is_about_what_comes_of_it(compactions: int) -> Non
     for number in range(1, compactions + 1):
         rollout.compact(frontier_tokens=1_000)
         rollout.add(turns(30 * number + 1, 30 * number + 30))
-    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, window_tokens=10_000)
-    found = conclude(proposal, EXTRACTIVE).worth
+    proposal = propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, goal=Goal(window_tokens=10_000))
+    found = conclude(proposal, NO_DRAFT).worth
     told = foresee_worth(proposal.brief, quoted_tokens=proposal.quoted_tokens, draft_price=0.1)
     margin = proposal.tokens_before // 10
     assert abs(told.sheds - found.sheds) < margin

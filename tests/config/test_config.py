@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from threadkeep.client import Config, Setting, build_config, resolve
-from threadkeep.compaction.drafts.strategies import STRATEGIES
-from threadkeep.config import CHOICES, USERS_ALONE
+from threadkeep.compaction.strategies import STRATEGIES
+from threadkeep.config import USERS_ALONE
 from threadkeep.errors import BadInput
 
 
@@ -171,6 +171,9 @@ def test_windows_of_models_are_numbers(tmp_path: Path) -> None:
         resolve(flags={}, environ={}, project=tmp_path, user=tmp_path / "none.toml")
 
 
-def test_every_strategy_can_be_configured() -> None:
-    """The settings name them without loading them."""
-    assert CHOICES["compact_strategy"] == STRATEGIES
+def test_every_strategy_can_be_configured(tmp_path: Path) -> None:
+    """A strategy that is registered is a value of the setting."""
+    for name in ("default", *STRATEGIES):
+        assert build_config(resolve(flags={"compact_strategy": name}, environ={}, project=tmp_path)).compact_strategy == name
+    with pytest.raises(BadInput, match=r"compact_strategy .* must be one of default, session, handoff, remote, extractive"):
+        resolve(flags={"compact_strategy": "magic"}, environ={}, project=tmp_path)

@@ -13,7 +13,7 @@ import threadkeep
 from threadkeep import Config, errors
 from threadkeep.cli.commands import COMMANDS
 from threadkeep.cli.parser import build_parser
-from threadkeep.config import CHOICES, NUMBERS, TABLES, USERS_ALONE
+from threadkeep.config import NUMBERS, TABLES, USERS_ALONE, list_choices
 from threadkeep.errors import ThreadkeepError
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -115,8 +115,8 @@ def read_descriptions(kind: type) -> dict[str, str]:
 
 
 def _describe_values(name: str) -> str:
-    if name in CHOICES:
-        return " ".join(f"`{choice}`" for choice in CHOICES[name])
+    if choices := list_choices(name):
+        return " ".join(f"`{choice}`" for choice in choices)
     if name in NUMBERS:
         low, high = NUMBERS[name]
         return f"{low:,} to {high:,}"

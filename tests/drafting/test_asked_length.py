@@ -9,9 +9,9 @@ from tests.drafting.replies import block
 from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
-from threadkeep.compaction.drafts.handoff import SUMMARY_TOKENS
-from threadkeep.compaction.drafts.instructions import LEAST_ASKED_TOKENS, choose_answer_tokens
-from threadkeep.compaction.drafts.session import BLOCK_TOKENS
+from threadkeep.compaction.strategies.handoff import SUMMARY_TOKENS
+from threadkeep.compaction.strategies.instructions import LEAST_ASKED_TOKENS, choose_answer_tokens
+from threadkeep.compaction.strategies.session import BLOCK_TOKENS
 from threadkeep.testing.scripted_model import ScriptedModel, says
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from tests.llm.wires import WIRES, Wire
 from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
-from threadkeep.compaction.drafts.requests import ANSWER_TOKENS, HEADROOM_PERCENT
+from threadkeep.compaction.strategies.requests import ANSWER_TOKENS, HEADROOM_PERCENT
 from threadkeep.compaction.summariser import answer_tokens
 from threadkeep.dialects import Request
 from threadkeep.llm import ProviderModel, open_model

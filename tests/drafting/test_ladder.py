@@ -13,8 +13,8 @@ from tests.parity.vocabulary import STATE, Speech, of_kind, play, seen, turn, tu
 
 from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.backend import Order
-from threadkeep.compaction.drafts.requests import estimate_request
-from threadkeep.compaction.drafts.strategies import order_strategies
+from threadkeep.compaction.strategies import find_strategy
+from threadkeep.compaction.strategies.requests import estimate_request
 from threadkeep.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
 from threadkeep.llm import RetryPolicy
 from threadkeep.store import RecordKind
@@ -66,18 +66,20 @@ def impatient(tk: Threadkeep) -> None:
 
 def test_every_ladder_ends_without_a_model() -> None:
     """Whatever is asked for, the last rung needs nobody."""
-    assert order_strategies("remote", model=True) == ("remote", "session", "extractive")
-    assert order_strategies("session", model=True) == ("session", "extractive")
-    assert order_strategies("handoff", model=True) == ("handoff", "extractive")
-    assert order_strategies("extractive", model=True) == ("extractive",)
-    assert order_strategies(None, model=True) == order_strategies("default", model=True) == ("session", "extractive")
-    assert order_strategies(None, model=False) == ("extractive",)
+
+    def order(name: str, *, model: bool = True) -> list[str]:
+        return [strategy.name for strategy in find_strategy(name, model=model).chain]
+
+    assert order("remote") == ["remote", "session", "extractive"]
+    assert order("session") == order("default") == ["session", "extractive"]
+    assert order("handoff") == ["handoff", "extractive"]
+    assert order("extractive") == order("default", model=False) == ["extractive"]
 
 
 def test_an_unknown_strategy_is_named() -> None:
     """The error says which there are."""
     with pytest.raises(UnknownStrategy, match="default, session, handoff, remote, extractive"):
-        order_strategies("magic", model=True)
+        find_strategy("magic", model=True)
 
 
 @pytest.mark.parametrize("strategy", ["session", "handoff"])

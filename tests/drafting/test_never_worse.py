@@ -9,12 +9,13 @@ from tests.compaction.test_hostile_drafts import PLANTED, rollout_with_a_trap
 from tests.compaction.test_reply_properties import replies
 from tests.histories import RESPONSES
 
-from threadkeep.compaction.drafts.draft import Draft
-from threadkeep.compaction.drafts.reply import parse_state
-from threadkeep.compaction.drafts.session import read_operations
-from threadkeep.compaction.engine import EXTRACTIVE, Outcome, Proposal, conclude, propose
+from threadkeep.compaction.engine import NO_DRAFT, Outcome, Proposal, conclude, propose
 from threadkeep.compaction.ledger import BINDING, LedgerEntry, Section, Speaker
 from threadkeep.compaction.state_text import FROM_A_MODEL, HEADINGS, TAG, render_line, render_state
+from threadkeep.compaction.strategies import SESSION
+from threadkeep.compaction.strategies.reply import parse_state
+from threadkeep.compaction.strategies.session import read_operations
+from threadkeep.compaction.strategies.strategy import Draft, Goal
 
 TARGETS = (None, "40%", "15%", "5%")
 HUGE = "module {} is fine, " + "really " * 60
@@ -28,14 +29,14 @@ def block(lines: list[str]) -> str:
 
 def proposed(target: str | None) -> Proposal:
     rollout = rollout_with_a_trap()
-    return propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, target=target)
+    return propose(rollout.history(), thread_id="t", dialect=RESPONSES, tip=rollout.tip, goal=Goal(target=target))
 
 
 def drafted(proposal: Proposal, reply: str) -> Outcome:
     """Return the window that a model's reply comes to."""
     brief = proposal.brief
     stage = read_operations(parse_state(reply), ledger=brief.ledger, spoken=brief.spoken, thread_id="t")
-    return conclude(proposal, Draft(strategy="session", stages=(tuple(stage),)))
+    return conclude(proposal, Draft(strategy=SESSION, stages=(tuple(stage),)))
 
 
 def lines_of(outcome: Outcome, *speakers: Speaker) -> dict[str, str]:
@@ -89,7 +90,7 @@ def check(target: str | None, reply: str | None) -> None:
     proposal = proposed(target)
     loud = drafted(proposal, render_state(proposal.brief.ledger) if reply is None else reply)
     check_marked(loud)
-    assert worsened(conclude(proposal, EXTRACTIVE), loud) == []
+    assert worsened(conclude(proposal, NO_DRAFT), loud) == []
 
 
 @pytest.mark.parametrize("target", TARGETS)

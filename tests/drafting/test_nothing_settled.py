@@ -8,11 +8,11 @@ import pytest
 from tests.parity.vocabulary import Speech, play
 
 from threadkeep import Threadkeep
-from threadkeep.compaction.drafts import handoff, session
-from threadkeep.compaction.drafts.draft import Brief, Draft, Summariser
-from threadkeep.compaction.drafts.requests import NotAsked
 from threadkeep.compaction.ledger import Ledger
 from threadkeep.compaction.plan import Plan
+from threadkeep.compaction.strategies import handoff, session
+from threadkeep.compaction.strategies.requests import NotAsked
+from threadkeep.compaction.strategies.strategy import Brief, Draft, Summariser
 from threadkeep.dialects import find_dialect
 from threadkeep.testing.scripted_model import ScriptedModel, says
 from threadkeep.threads import Tip

@@ -10,8 +10,8 @@ from tests.parity.vocabulary import Speech, checkpoints, play, turn
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction.backend import Order
-from threadkeep.compaction.drafts.draft import Meter, Summariser
-from threadkeep.compaction.drafts.requests import estimate_request
+from threadkeep.compaction.strategies.requests import estimate_request
+from threadkeep.compaction.strategies.strategy import Meter, Summariser
 from threadkeep.compaction.summariser import make_summariser
 from threadkeep.dialects import Request
 from threadkeep.session import Session

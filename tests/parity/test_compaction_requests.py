@@ -25,9 +25,9 @@ from tests.parity.vocabulary import (
 
 from threadkeep import Config, Head, Threadkeep
 from threadkeep.compaction.backend import Order
-from threadkeep.compaction.drafts.instructions import write_handoff_instruction, write_session_instruction
-from threadkeep.compaction.drafts.requests import estimate_request
 from threadkeep.compaction.ledger import Ledger, Speaker
+from threadkeep.compaction.strategies.instructions import write_handoff_instruction, write_session_instruction
+from threadkeep.compaction.strategies.requests import estimate_request
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 from threadkeep.tokens import estimate_item
 

@@ -12,8 +12,8 @@ from tests.drafting.test_branching import opaque
 from tests.parity.vocabulary import ROOM, STATE, Json, Speech, context, play, seen, skip_unless_offered, turn, turns
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.compaction.drafts.handoff import SUMMARY_OPENING
 from threadkeep.compaction.ledger import Section, Speaker
+from threadkeep.compaction.strategies.handoff import SUMMARY_OPENING
 from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.items import decode_json
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says

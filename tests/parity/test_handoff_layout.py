@@ -27,7 +27,7 @@ from tests.threads.agent import mail_item
 
 from threadkeep import Config, Threadkeep
 from threadkeep.compaction.backend import Order
-from threadkeep.compaction.engine import Phase
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 from threadkeep.threads.mailbox import Way
 from threadkeep.tokens import estimate_text

@@ -22,7 +22,7 @@ from tests.parity.vocabulary import (
 )
 
 from threadkeep import Config, Thread, Threadkeep
-from threadkeep.compaction.drafts.requests import estimate_request
+from threadkeep.compaction.strategies.requests import estimate_request
 from threadkeep.testing.scripted_model import Rejected, ScriptedModel, says
 
 pytestmark = pytest.mark.anyio

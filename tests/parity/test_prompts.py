@@ -12,8 +12,8 @@ from tests.drafting.test_branching import opaque
 from tests.parity.vocabulary import OFFERED, ROOM, Json, Speech, context, permissions, play, sent
 
 from threadkeep import Config, Head, Thread, Threadkeep
-from threadkeep.compaction.drafts.handoff import SUMMARY_OPENING
 from threadkeep.compaction.ledger import Section
+from threadkeep.compaction.strategies.handoff import SUMMARY_OPENING
 from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, says
 from threadkeep.threads import EntryKind

@@ -13,8 +13,8 @@ from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction import read_ledger
 from threadkeep.compaction.audit import AuditReport
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.ledger import dump_ledger
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.compaction.trigger import RoomMaker, make_order
 from threadkeep.dialects import Dialect
 from threadkeep.errors import InvalidTarget, OrdinalConflict

@@ -39,7 +39,7 @@ from langchain_core.messages import BaseMessage, messages_from_dict
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id
 from threadkeep.adapters.host_history import fit_window, follow
 from threadkeep.client import Head, Thread, Threadkeep
-from threadkeep.compaction.engine import Phase
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput
 from threadkeep.llm.base import Model

@@ -26,7 +26,7 @@ from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, o
 from threadkeep.adapters.host_history import fit_window, follow, record_reply
 from threadkeep.client import Head, Thread, Threadkeep, Window
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.engine import Phase
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.dialects import CHAT
 from threadkeep.errors import InvalidItem, ThreadkeepError
 from threadkeep.recall.tool import render_recall

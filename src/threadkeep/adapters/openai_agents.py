@@ -29,7 +29,7 @@ from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id, o
 from threadkeep.adapters.host_history import fit_window
 from threadkeep.adapters.item_rollback import clear_thread, pop_newest_item
 from threadkeep.client import Head, Thread, Threadkeep, Window
-from threadkeep.compaction.engine import Phase
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.errors import CompactionError, Conflict, ModelError, NothingToCompact, OrdinalConflict
 from threadkeep.items import decode_json
 from threadkeep.llm.base import Model

@@ -34,7 +34,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from threadkeep.adapters.bridge import StoreHandle, StoreName, make_thread_id
 from threadkeep.adapters.host_history import fit_window, follow
 from threadkeep.client import Head, Thread, Threadkeep
-from threadkeep.compaction.engine import Phase
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.dialects import CHAT
 from threadkeep.errors import BadInput
 from threadkeep.items import decode_json

@@ -195,7 +195,10 @@ def recall(parser: ArgumentParser) -> None:
 )
 def compact(parser: ArgumentParser) -> None:
     _add_thread(parser)
-    strategy = "how the state is drafted: session, handoff, remote or extractive (default: as configured)"
+    from threadkeep.compaction.strategies import STRATEGIES
+
+    *others, last = STRATEGIES
+    strategy = f"how the state is drafted: {', '.join(others)} or {last} (default: as configured)"
     parser.add_argument("--strategy", metavar="S", help=strategy)
     parser.add_argument("--model", metavar="M", help="the model to ask: openai:NAME, anthropic:NAME or NAME@URL")
     parser.add_argument("--focus", metavar="TEXT", help="a subject to keep in view")

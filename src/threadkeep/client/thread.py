@@ -12,11 +12,11 @@ import msgspec
 from threadkeep.client.turn import OpenedTurn, TurnScope, run_start_hooks
 from threadkeep.compaction import Ledger, read_ledger
 from threadkeep.compaction.backend import Backend, Order
-from threadkeep.compaction.drafts.remote import holds_compaction
 from threadkeep.compaction.fallback import Deadline
 from threadkeep.compaction.pins import Remarked, pin_entry, take_note, unpin_entry
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.compaction.run import compact_thread, list_strategies
+from threadkeep.compaction.run import choose_strategy, compact_thread
+from threadkeep.compaction.strategies.remote import holds_compaction
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import BadInput, InvalidPointer, InvalidTarget, OrdinalConflict, RecordNotFound
 from threadkeep.hooks import HookEvent
@@ -345,7 +345,7 @@ class Thread:
         """Run a compaction; `beside` is the thread's request without its history, None if unknown."""
         self._tip = None
         # Check the order before dropping a background draft for it.
-        list_strategies(order, self._backend)
+        choose_strategy(order, self._backend)
         if order.dry_run:
             await self._backend.upkeep.over(self._name)
         elif order.trigger == "manual":

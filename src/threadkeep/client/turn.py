@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from threadkeep.compaction.backend import Backend, Order, Reason
-from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Deadline
 from threadkeep.compaction.report import CompactionReport
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.compaction.trigger import RoomMaker, make_adoption_order, make_background_order, make_order
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionStopped, StoreError

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from threadkeep.compaction.background import Upkeep
-from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Breaker, Deadline
 from threadkeep.compaction.state_budget import StateBudget
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.compaction.telemetry import CompactionObserver
 from threadkeep.dialects import Request
 from threadkeep.hooks import Hooks, Trigger

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from threadkeep.compaction.audit import Audited, AuditReport, audit, make_report
-from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults, lay_out
-from threadkeep.compaction.drafts.draft import EXTRACTIVE as EXTRACTIVE_NAME
-from threadkeep.compaction.drafts.draft import Brief, Draft
-from threadkeep.compaction.drafts.handoff import USER_TOKENS, lay_out_handoff, render_summary, select_quoted_messages
-from threadkeep.compaction.drafts.remote import take_out
+from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, merge_observed
@@ -38,8 +33,9 @@ from threadkeep.compaction.plan import (
 from threadkeep.compaction.quotes import MessageWords, find_entries_in_view, quote_newest
 from threadkeep.compaction.remarks import apply_remarks
 from threadkeep.compaction.report import PlanSummary, summarise
-from threadkeep.compaction.state_budget import StateBudget, StateFitter
-from threadkeep.compaction.state_text import render_state
+from threadkeep.compaction.state_budget import StateFitter
+from threadkeep.compaction.strategies.remote import take_out
+from threadkeep.compaction.strategies.strategy import EXTRACTIVE, Brief, Draft, Goal
 from threadkeep.compaction.worth import Worth, compute_worth
 from threadkeep.dialects import Dialect
 from threadkeep.errors import BadInput, BrokenWindow, NothingToCompact
@@ -49,9 +45,7 @@ from threadkeep.threads import (
     History,
     KeepEntry,
     LayoutEntry,
-    LiteralEntry,
     Pointer,
-    StateEntry,
     Tip,
     sum_attempts,
 )
@@ -81,8 +75,7 @@ QUOTED_PERCENT = 5
 SMALL_FRONTIER_PERCENT = 70
 SMALL_QUOTED_PERCENT = 60
 
-Phase = Literal["standalone_turn", "pre_turn", "mid_turn"]
-EXTRACTIVE = Draft(strategy=EXTRACTIVE_NAME)
+NO_DRAFT = Draft(strategy=EXTRACTIVE)
 
 _target = re.compile(r"(\d+)(%?)")
 
@@ -155,42 +148,26 @@ class Proposal:
     Attributes:
         brief: The input of a strategy.
         room: How large the new window may be.
-        user_tokens: How many tokens of the user's messages a hand-off quotes.
-        quoted_tokens: How many stand behind a state.
-        state_budget: How large the state may be, and how its parts share that.
-        phase: Where in a turn it happens.
-        adopting: Only one plan is possible: the items after the provider's own compaction stay unchanged.
+        quoted_tokens: How many tokens of the user's messages stand behind a state.
     """
 
     positions: Positions
     brief: Brief
     room: Room
-    user_tokens: int
     quoted_tokens: int
-    phase: Phase
-    state_budget: StateBudget = field(default_factory=StateBudget)
-    adopting: bool = False
+
+    @property
+    def goal(self) -> Goal:
+        return self.brief.goal
 
     @property
     def tokens_before(self) -> int:
         return self.positions.history.tokens
 
 
-def compact(
-    history: History,
-    *,
-    thread_id: str,
-    dialect: Dialect,
-    tip: Tip,
-    target: str | None = None,
-    window_tokens: int | None = None,
-    focus: str | None = None,
-) -> Outcome:
+def compact(history: History, *, thread_id: str, dialect: Dialect, tip: Tip, goal: Goal | None = None) -> Outcome:
     """Return the checkpoint that shortens `history` without a model; see `propose` and `conclude` for what is raised."""
-    proposal = propose(
-        history, thread_id=thread_id, dialect=dialect, tip=tip, target=target, window_tokens=window_tokens, focus=focus
-    )
-    return conclude(proposal, EXTRACTIVE)
+    return conclude(propose(history, thread_id=thread_id, dialect=dialect, tip=tip, goal=goal), NO_DRAFT)
 
 
 def propose(
@@ -199,34 +176,22 @@ def propose(
     thread_id: str,
     dialect: Dialect,
     tip: Tip,
-    target: str | None = None,
-    window_tokens: int | None = None,
-    focus: str | None = None,
-    prompt: str | None = None,
-    user_tokens: int = USER_TOKENS,
-    phase: Phase = "standalone_turn",
-    forced: bool = False,
-    fit_tokens: int | None = None,
-    ledger: Ledger | None = None,
-    state_budget: StateBudget | None = None,
+    goal: Goal | None = None,
+    carried: Ledger | None = None,
     unread: tuple[ObservedItem, ...] = (),
-    adopting: bool = False,
 ) -> Proposal:
-    """Return the compaction of `history` that is worth making.
-
-    Args:
-        fit_tokens: The most that the new window may hold for the next request to fit.
-        forced: The provider refused the window, so it is compacted however little it has grown.
+    """Return the compaction of `history` that is worth making; `carried` as in `read_ledger`, `unread` as in `Brief`.
 
     Raises:
         NothingToCompact: The thread has grown too little since its last checkpoint.
     """
-    if target is None and not forced and not _has_grown(history):
+    goal = goal or Goal()
+    if goal.target is None and not goal.forced and not _has_grown(history):
         raise NothingToCompact(thread_id, reason="too little came since the last checkpoint")
     taken = take_out(history, dialect)
     positions = read_positions(taken.history, view=dialect.view, tip=tip)
-    room = _measure_room(history.tokens, target=target, fit_tokens=fit_tokens, window_tokens=window_tokens)
-    if adopting and taken.written is not None:
+    room = _measure_room(history.tokens, goal)
+    if goal.adopting and taken.written is not None:
         plan = plan_from(positions, ordinal=taken.written.place.ordinal)
     else:
         plan = plan_cut(positions, frontier_tokens=room.frontier_tokens, reach_tokens=room.reach_tokens)
@@ -235,30 +200,22 @@ def propose(
         dialect=dialect,
         plan=plan,
         window=tuple(Position(entry=entry, view=dialect.view(entry.item)) for entry in history.entries),
-        ledger=read_ledger(history, carried=ledger),
-        focus=focus,
-        prompt=prompt,
+        ledger=read_ledger(history, carried=carried),
+        goal=goal,
         unread=unread,
         written=taken.written,
     )
-    return Proposal(
-        positions=positions,
-        brief=brief,
-        room=room,
-        user_tokens=user_tokens,
-        quoted_tokens=size_quotes(user_tokens, window_tokens=window_tokens),
-        phase=phase,
-        state_budget=state_budget or StateBudget(),
-        adopting=adopting,
-    )
+    quoted_tokens = size_quotes(goal.user_tokens, window_tokens=goal.window_tokens)
+    return Proposal(positions=positions, brief=brief, room=room, quoted_tokens=quoted_tokens)
 
 
-def _measure_room(before: int, *, target: str | None, fit_tokens: int | None, window_tokens: int | None) -> Room:
-    most = parse_target(target, of_tokens=before) if target else before * (100 - LEAST_GAIN_PERCENT) // 100
+def _measure_room(before: int, goal: Goal) -> Room:
+    fit_tokens, window_tokens = goal.fit_tokens, goal.window_tokens
+    most = parse_target(goal.target, of_tokens=before) if goal.target else before * (100 - LEAST_GAIN_PERCENT) // 100
     most = most if fit_tokens is None else min(most, fit_tokens)
     widest = size_frontier(before, window_tokens=window_tokens)
     share = most * (FRONTIER_PERCENT if most >= FRONTIER_FLOOR_TOKENS else SMALL_FRONTIER_PERCENT) // 100
-    if (target is not None or fit_tokens is not None) and share < widest:
+    if (goal.target is not None or fit_tokens is not None) and share < widest:
         return Room(most=most, filled=most, frontier_tokens=share, widest_tokens=widest, reach_tokens=0, is_tight=True)
     quarter = (window_tokens or DEFAULT_WINDOW_TOKENS) // 4
     filled = min(most, FILLED_TOKENS, before * FILLED_PERCENT // 100, quarter)
@@ -302,7 +259,7 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
             broken = fault
             continue
         is_over = window.tokens > room.most
-        if not is_over and draft.summary is None and not room.is_tiny and not proposal.adopting:
+        if not is_over and draft.strategy.keeps_recent_work and not room.is_tiny and not proposal.goal.adopting:
             window = _widen(window, composer, proposal, frontier_tokens=frontier_tokens)
         if best is None or _measure_miss(window, proposal) < _measure_miss(best, proposal):
             best = window
@@ -316,13 +273,14 @@ def conclude(proposal: Proposal, draft: Draft) -> Outcome:
 
 
 def _iterate_plans(proposal: Proposal, draft: Draft) -> Iterator[tuple[Plan, int]]:
-    """Yield the plans to try with their frontiers' budgets, the widest first. A hand-off keeps only what is under way."""
+    """Yield the plans to try with their frontiers' budgets, the widest first. Some strategies keep only what is under way."""
     frontier_tokens = proposal.room.frontier_tokens
-    if proposal.adopting or draft.summary is None:
+    keeps_recent_work = draft.strategy.keeps_recent_work
+    if proposal.goal.adopting or keeps_recent_work:
         yield proposal.brief.plan, frontier_tokens
-    if proposal.adopting:
+    if proposal.goal.adopting:
         return
-    for rung in RUNGS[1:] if draft.summary is None else RUNGS[-1:]:
+    for rung in RUNGS[1:] if keeps_recent_work else RUNGS[-1:]:
         budget = int(frontier_tokens * rung)
         yield plan_cut(proposal.positions, frontier_tokens=budget), budget
 
@@ -398,7 +356,7 @@ def _apply_draft(proposal: Proposal, draft: Draft) -> Ledger:
     spoken = brief.spoken
     for stage in draft.stages:
         ledger = apply(ledger, stage, spoken=spoken)
-    return merge_observed(ledger, (*brief.unread, *brief.plan.observed), focus=brief.focus)
+    return merge_observed(ledger, (*brief.unread, *brief.plan.observed), focus=brief.goal.focus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,11 +379,11 @@ class _Composer:
         self._proposal = proposal
         self._draft = draft
         self._dialect = proposal.brief.dialect
-        self._audited = audit(proposal.brief.plan, _apply_draft(proposal, draft), focus=proposal.brief.focus)
+        self._audited = audit(proposal.brief.plan, _apply_draft(proposal, draft), focus=proposal.goal.focus)
         ledger = self._audited.ledger
         words = MessageWords(ledger)
         self._repeated = words.find_repeated()
-        self._fitter = StateFitter(ledger, words=words, budget=proposal.state_budget, repeated=self._repeated)
+        self._fitter = StateFitter(ledger, words=words, budget=proposal.goal.state_budget, repeated=self._repeated)
         self._before = [seen.view for seen in proposal.brief.window]
         window = [seen.entry for seen in proposal.positions.seen]
         self._recorded = {entry.source: entry.item for entry in window}
@@ -439,7 +397,7 @@ class _Composer:
         """
         base = plan
         plan, state = self._fit_state(plan, is_tight=self._proposal.room.is_tight and state_keeps_share)
-        layout = self._make_layout(plan, state)
+        layout = self._draft.strategy.lay_out(plan, state, self._draft, self._proposal.brief)
         loose = [kept.seen.entry.item for kept in plan.tail[count_placed(plan) :]]
         items = [*(self._find_item(entry) for entry in layout), *loose]
         if faults := find_faults(self._before, [self._views.get(id(item)) or self._dialect.view(item) for item in items]):
@@ -454,7 +412,7 @@ class _Composer:
     def _fit_state(self, plan: Plan, *, is_tight: bool) -> tuple[Plan, Ledger]:
         """Return the plan with people's newest messages quoted behind the state, and the ledger fitted to the state's room."""
         most, is_tiny, ledger = self._proposal.room.most, self._proposal.room.is_tiny, self._audited.ledger
-        if self._draft.summary is None:
+        if self._draft.strategy.keeps_recent_work:
             beside = max(0, most - plan.kept_tokens - self._fitter.least_tokens)
             if is_tiny:
                 beside = beside * SMALL_QUOTED_PERCENT // 100
@@ -467,16 +425,6 @@ class _Composer:
             room = min(room, most * STATE_PERCENT // 100)
         in_view = find_entries_in_view(plan, ledger)
         return plan, self._fitter.fit(in_view=in_view, room_tokens=room, messages_first=is_tiny)
-
-    def _make_layout(self, plan: Plan, state: Ledger) -> list[LayoutEntry]:
-        dialect, draft, proposal = self._dialect, self._draft, self._proposal
-        if draft.summary is None:
-            literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
-            return lay_out(plan, state=dialect.make_user_message(render_state(state)), dialect=dialect, literals=literals)
-        quoted = select_quoted_messages(plan, budget_tokens=proposal.user_tokens)
-        text = render_summary(draft.summary, state, quoted=quoted)
-        summary = StateEntry(item=msgspec.Raw(dialect.make_user_message(text).raw))
-        return lay_out_handoff(plan, quoted=quoted, summary=summary, dialect=dialect, mid_turn=proposal.phase == "mid_turn")
 
 
 def _make_outcome(window: _Window, proposal: Proposal, draft: Draft) -> Outcome:
@@ -495,7 +443,7 @@ def _make_outcome(window: _Window, proposal: Proposal, draft: Draft) -> Outcome:
         "took_ms": bill.took_ms,
     }
     checkpoint = Checkpoint(
-        strategy=draft.strategy,
+        strategy=draft.strategy.name,
         base=history.checkpoint_ordinal,
         cut=cut,
         covers=covers,
@@ -503,9 +451,9 @@ def _make_outcome(window: _Window, proposal: Proposal, draft: Draft) -> Outcome:
         state=msgspec.Raw(dump_ledger(window.state)),
         audit=msgspec.Raw(msgspec.json.encode(window.report)),
         figures=figures,
-        focus=proposal.brief.focus,
+        focus=proposal.goal.focus,
         fell_back_from=draft.attempts[0].strategy if len(draft.attempts) > 1 else None,
-        phase=proposal.phase,
+        phase=proposal.goal.phase,
         model=draft.attempts[-1].model if draft.attempts else None,
         attempts=list(draft.attempts),
         remarks_to=plan.tip.next,

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from threadkeep.compaction.drafts.draft import Draft, DraftRefused, Meter, Summariser
-from threadkeep.compaction.drafts.requests import NotAsked
-from threadkeep.compaction.drafts.strategies import DRAFTERS
-from threadkeep.compaction.engine import EXTRACTIVE, NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
+from threadkeep.compaction.engine import NO_DRAFT, NOTHING_NEW, Outcome, Proposal, conclude, has_something_to_replace
+from threadkeep.compaction.strategies.requests import NotAsked
+from threadkeep.compaction.strategies.strategy import Draft, DraftRefused, Meter, Strategy, Summariser
 from threadkeep.compaction.telemetry import Watch
 from threadkeep.errors import BrokenWindow, ModelError, NothingToCompact
 from threadkeep.threads import Attempt
@@ -140,7 +139,7 @@ class Breaker:
 
 async def draft_with_fallbacks(
     proposal: Proposal,
-    strategies: Sequence[str],
+    strategies: Sequence[Strategy],
     *,
     tried: Watch,
     make_summariser: SummariserFactory | None,
@@ -160,12 +159,12 @@ async def draft_with_fallbacks(
     thread_id, tokens = proposal.brief.thread_id, proposal.tokens_before
     if len(strategies) > 1 and not await asyncio.to_thread(has_something_to_replace, proposal):
         raise NothingToCompact(thread_id, reason=NOTHING_NEW)
-    if breaker.futility.holds((thread_id, strategies[0]), tokens=tokens):
+    if breaker.futility.holds((thread_id, strategies[0].name), tokens=tokens):
         with suppress(BrokenWindow):
-            await asyncio.to_thread(conclude, proposal, EXTRACTIVE)
-    for name in strategies[:-1]:
+            await asyncio.to_thread(conclude, proposal, NO_DRAFT)
+    for strategy in strategies[:-1]:
         outcome = await _try_model(
-            name,
+            strategy,
             proposal,
             tried,
             make_summariser=make_summariser,
@@ -180,7 +179,7 @@ async def draft_with_fallbacks(
         return await conclude_without_model(Draft(strategy=strategies[-1]), proposal, tried, clock=clock)
     except NothingToCompact:
         if any(attempt.outcome == NothingToCompact.code for attempt in tried.trials[:-1]):
-            breaker.futility.found((thread_id, strategies[0]), tokens=tokens)
+            breaker.futility.found((thread_id, strategies[0].name), tokens=tokens)
         raise
 
 
@@ -193,7 +192,7 @@ async def conclude_without_model(
         NothingToCompact, BrokenWindow: The draft gives no usable checkpoint.
     """
     started = clock.now_ms()
-    taken = Attempt(strategy=draft.strategy, outcome=TAKEN, model=model)
+    taken = Attempt(strategy=draft.strategy.name, outcome=TAKEN, model=model)
     try:
         outcome = await asyncio.to_thread(conclude, proposal, replace(draft, attempts=(*tried.trials, taken)))
     except (NothingToCompact, BrokenWindow) as error:
@@ -214,7 +213,7 @@ def _add_duration(outcome: Outcome, *, took_ms: int) -> Outcome:
 
 
 async def _try_model(
-    name: str,
+    strategy: Strategy,
     proposal: Proposal,
     tried: Watch,
     *,
@@ -225,7 +224,8 @@ async def _try_model(
     deadline: Deadline,
 ) -> Outcome | None:
     """Try one strategy that asks a model; return None if it fails."""
-    if make_summariser is None:
+    name = strategy.name
+    if make_summariser is None or strategy.draft is None:
         tried.add(Attempt(strategy=name, outcome="no_model"))
         return None
     started, meter = clock.now_ms(), Meter()
@@ -239,7 +239,7 @@ async def _try_model(
     became = BROKEN_OFF
     try:
         async with deadline.timed(timeout_s):
-            draft = await DRAFTERS[name](proposal.brief, summariser)
+            draft = await strategy.draft(proposal.brief, summariser)
         breaker.succeeded(name, summariser.name)
         meter.ignored = draft.ignored
         taken = meter.attempt(strategy=name, model=summariser.name, outcome=TAKEN, took_ms=clock.now_ms() - started)

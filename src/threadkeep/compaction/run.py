@@ -16,12 +16,13 @@ import msgspec
 from threadkeep.compaction import Ledger, Outcome, read_ledger
 from threadkeep.compaction.backend import ADOPTED, Backend, Order
 from threadkeep.compaction.continuation import load_carried_memory
-from threadkeep.compaction.drafts import remote
-from threadkeep.compaction.drafts.strategies import needs_model, order_strategies
 from threadkeep.compaction.engine import Proposal, propose
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.fallback import conclude_without_model, draft_with_fallbacks
 from threadkeep.compaction.report import CompactionReport, compare
+from threadkeep.compaction.strategies import REMOTE, find_strategy
+from threadkeep.compaction.strategies.remote import find_adopted
+from threadkeep.compaction.strategies.strategy import Goal, Strategy
 from threadkeep.compaction.summariser import choose_model, make_summariser
 from threadkeep.compaction.telemetry import CompactionAttempt, Watch, observe
 from threadkeep.compaction.worth import CACHED_PRICE, check_worth_now
@@ -221,7 +222,7 @@ async def adopt_provider_compaction(backend: Backend, basis: Basis, proposal: Pr
         raise NothingToCompact(basis.thread_id, reason="another account's provider compacted it since")
     if await _is_undone(backend, basis, written.place.ordinal):
         raise NothingToCompact(basis.thread_id, reason="what its provider compacted by itself was undone")
-    draft = remote.find_adopted(written.item, issuer=issuer)
+    draft = find_adopted(written.item, issuer=issuer)
     return await conclude_without_model(draft, proposal, tried, clock=backend.clock, model=model.name)
 
 
@@ -285,19 +286,19 @@ async def compact_thread(
         raise
 
 
-def list_strategies(order: Order, backend: Backend) -> tuple[str, ...]:
-    """Return the strategies that an order tries, in order.
+def choose_strategy(order: Order, backend: Backend) -> Strategy:
+    """Return the strategy that an order tries first.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
         BadInput: A person asked for a strategy that needs a model, and there is none.
     """
     model = choose_model(order, backend.policy)
-    wanted = remote.NAME if order.adopting else order.strategy or backend.policy.strategy
-    strategies = order_strategies(wanted, model=model is not None)
-    if needs_model(strategies[0]) and model is None and order.trigger == "manual":
-        raise BadInput(f"{strategies[0]!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
-    return strategies
+    wanted = REMOTE.name if order.adopting else order.strategy or backend.policy.strategy
+    strategy = find_strategy(wanted, model=model is not None)
+    if strategy.draft is not None and model is None and order.trigger == "manual":
+        raise BadInput(f"{strategy.name!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
+    return strategy
 
 
 class _Compaction:
@@ -311,7 +312,7 @@ class _Compaction:
         self._seed = seed
         self._order = order
         self._model = choose_model(order, backend.policy)
-        self._strategies = list_strategies(order, backend)
+        self._strategy = choose_strategy(order, backend)
 
     async def run(self) -> CompactionReport:
         """Compact under the lease, report the end to the observer, and run the PostCompact hooks if there is a checkpoint."""
@@ -321,7 +322,7 @@ class _Compaction:
             thread_id=thread_id,
             trigger=order.trigger,
             phase=order.phase,
-            strategy=self._strategies[0],
+            strategy=self._strategy.name,
             model=self._model.name if self._model else None,
         )
         with observe(self._backend.policy.observer, watched) as watch:
@@ -386,7 +387,7 @@ class _Compaction:
             return await adopt_provider_compaction(backend, basis, proposal, order, watch)
         return await draft_with_fallbacks(
             proposal,
-            self._strategies,
+            self._strategy.chain,
             tried=watch,
             make_summariser=await make_summariser(
                 order, backend, basis.history, thread_id=self._thread_id, dialect=self._dialect
@@ -399,7 +400,7 @@ class _Compaction:
 
     def _estimate_draft_price(self) -> float:
         """Return the price of a window token in the draft's request; the thread's own model reads it from its cache."""
-        if self._model is None or not needs_model(self._strategies[0]):
+        if self._model is None or self._strategy.draft is None:
             return 0.0
         return CACHED_PRICE if self._model is self._order.model and self._order.own is not None else 1.0
 
@@ -414,7 +415,7 @@ class _Compaction:
             trigger=order.trigger,
             reason=order.reason,
             phase=order.phase,
-            strategy=self._strategies[0],
+            strategy=self._strategy.name,
             tokens_before=proposal.tokens_before,
             model=await find_last_model(backend, basis.path) or "",
             session_id=whose.session_id,
@@ -432,18 +433,20 @@ class _Compaction:
             thread_id=basis.thread_id,
             dialect=self._dialect,
             tip=basis.tip,
-            target=order.target,
-            window_tokens=(order.limits or self._backend.limits).full,
-            focus=order.focus,
-            prompt=policy.prompt,
-            user_tokens=policy.user_tokens,
-            state_budget=policy.state_budget,
-            phase=order.phase,
-            forced=order.forced,
-            fit_tokens=order.fit_tokens,
-            ledger=basis.carried,
+            goal=Goal(
+                target=order.target,
+                focus=order.focus,
+                prompt=policy.prompt,
+                window_tokens=(order.limits or self._backend.limits).full,
+                fit_tokens=order.fit_tokens,
+                user_tokens=policy.user_tokens,
+                state_budget=policy.state_budget,
+                phase=order.phase,
+                forced=order.forced,
+                adopting=order.adopting,
+            ),
+            carried=basis.carried,
             unread=unread,
-            adopting=order.adopting,
         )
 
 

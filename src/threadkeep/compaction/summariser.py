@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from threadkeep.compaction.backend import Backend, CompactionPolicy, DraftBudget, Order
-from threadkeep.compaction.drafts.draft import AskRemote, Meter, Summariser
-from threadkeep.compaction.drafts.requests import ANSWER_TOKENS, OVER_BUDGET, NotAsked, estimate_request
 from threadkeep.compaction.fallback import SummariserFactory
+from threadkeep.compaction.strategies.requests import ANSWER_TOKENS, OVER_BUDGET, NotAsked, estimate_request
+from threadkeep.compaction.strategies.strategy import AskRemote, Meter, Summariser
 from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected
 from threadkeep.llm import (

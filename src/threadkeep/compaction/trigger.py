@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from threadkeep.compaction.backend import ADOPTED, Order, Reason
-from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Deadline
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.errors import CompactionError, CompactionRunning, CompactionStopped, Conflict, ModelError
 from threadkeep.hooks import HookEvent
 from threadkeep.llm.base import Model

@@ -12,9 +12,9 @@ from itertools import takewhile
 from statistics import median_low
 from typing import Final
 
-from threadkeep.compaction.drafts.draft import Brief
 from threadkeep.compaction.plan import Position
 from threadkeep.compaction.state_budget import estimate_state
+from threadkeep.compaction.strategies.strategy import Brief
 from threadkeep.errors import NothingToCompact
 from threadkeep.items import Item, Role
 from threadkeep.tokens import estimate_item

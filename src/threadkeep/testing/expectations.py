@@ -11,10 +11,10 @@ from threadkeep.errors import ThreadkeepError
 M = TypeVar("M")
 
 
-async def run_checks(checks: Iterable[Callable[[M], Awaitable[None]]], make: M) -> None:
-    """Run the checks of a port on the stores that `make` returns; the first fact that does not hold is raised."""
+async def run_checks(checks: Iterable[Callable[[M], Awaitable[None]]], about: M) -> None:
+    """Run checks on what they are about; the first fact that does not hold is raised."""
     for check in checks:
-        await check(make)
+        await check(about)
 
 
 def expect(found: object, wanted: object, fact: str) -> None:

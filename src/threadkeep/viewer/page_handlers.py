@@ -11,9 +11,9 @@ import msgspec
 
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.compaction import Section, read_ledger
-from threadkeep.compaction.drafts.strategies import DEFAULT, STRATEGIES
 from threadkeep.compaction.report import compare
 from threadkeep.compaction.run import find_newest_failed_attempts
+from threadkeep.compaction.strategies import STRATEGIES
 from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.memory.memory import Memories
@@ -144,7 +144,7 @@ async def show_overview(request: Request) -> Response:
         "tree": await find_tree(store, thread.id, most=MOST_RELATIVES),
         "mail": await _read_mail(tk, thread),
         "meta": await load_metadata(store, thread.id),
-        "strategies": [name for name in STRATEGIES if name != DEFAULT],
+        "strategies": list(STRATEGIES),
         "done": query.get("done", ""),
         "done_at": read_number(query, "at"),
     }

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import msgspec
 
 from threadkeep.compaction.backend import Backend, Order
-from threadkeep.compaction.engine import Phase
 from threadkeep.compaction.fallback import Deadline, VainAttempts
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.run import compact_thread
+from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.compaction.trigger import measure_room
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact, ThreadkeepError

@@ -12,15 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from threadkeep.compaction.drafts.draft import Brief, Draft, DraftRefused, Summariser
-from threadkeep.compaction.drafts.instructions import choose_answer_tokens, write_session_instruction
-from threadkeep.compaction.drafts.reply import ParsedEntry, ParsedState, Verb, is_nothing, parse_state, read_entry
-from threadkeep.compaction.drafts.requests import DraftWriter, write_draft
 from threadkeep.compaction.ledger import BINDING, Add, Ledger, LedgerEntry, Operation, Redraft, Retire, Section, Speaker, Update
 from threadkeep.compaction.merge import LEAST_QUOTE_CHARS, apply, normalise_text
+from threadkeep.compaction.strategies.instructions import choose_answer_tokens, write_session_instruction
+from threadkeep.compaction.strategies.reply import ParsedEntry, ParsedState, Verb, is_nothing, parse_state, read_entry
+from threadkeep.compaction.strategies.requests import DraftWriter, write_draft
+from threadkeep.compaction.strategies.strategy import Brief, Draft, DraftRefused, Strategy, Summariser
 from threadkeep.threads import Pointer
 
-NAME = "session"
 BLOCK_TOKENS = 4_000
 # A longer block is no state: unchanged entries need not be written.
 MOST_BLOCK_TOKENS = 20_000
@@ -34,7 +33,10 @@ async def draft(brief: Brief, summariser: Summariser) -> Draft:
         ModelError: The request failed.
     """
     written = await write_draft(brief, summariser, lambda: _LedgerDraft(brief))
-    return Draft(strategy=NAME, stages=tuple(written.stages), ignored=written.ignored)
+    return Draft(strategy=SESSION, stages=tuple(written.stages), ignored=written.ignored)
+
+
+SESSION = Strategy(name="session", draft=draft)
 
 
 def find_unknown_operations(parsed: ParsedState, ledger: Ledger) -> list[str]:
@@ -71,7 +73,9 @@ class _LedgerDraft(DraftWriter):
         shown = {source for entry in user_entries for source in entry.sources}
         new = [seen for seen in brief.plan.spoken if seen.entry.source not in shown]
         target = choose_answer_tokens(brief.plan.tokens_before, most=BLOCK_TOKENS)
-        return write_session_instruction(self._ledger, new, prompt=brief.prompt, focus=brief.focus, target_tokens=target)
+        return write_session_instruction(
+            self._ledger, new, prompt=brief.goal.prompt, focus=brief.goal.focus, target_tokens=target
+        )
 
     def is_draft(self, text: str) -> bool:
         state = parse_state(text)

@@ -1,4 +1,4 @@
-"""The input and the output of a strategy.
+"""A strategy, its input and its output.
 
 A draft is never the new window: it holds operations that code checks, a summary, or items that only their provider can read.
 The ledger holds people's messages whatever the draft says (`engine.conclude`).
@@ -7,19 +7,23 @@ The ledger holds people's messages whatever the draft says (`engine.conclude`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
 
+import msgspec
+
+from threadkeep.compaction.checkpoint import lay_out
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.ledger import Ledger, Operation, Speaker
 from threadkeep.compaction.plan import Plan, Position
+from threadkeep.compaction.state_budget import StateBudget
+from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Request
 from threadkeep.items import Item
 from threadkeep.llm.base import ModelReply, RemoteCompaction
-from threadkeep.threads import Attempt, Pointer
+from threadkeep.threads import Attempt, LayoutEntry, LiteralEntry, Pointer
 
-# The strategy that asks no model. Every other one falls back to it.
-EXTRACTIVE: Final = "extractive"
+Phase = Literal["standalone_turn", "pre_turn", "mid_turn"]
 
 Ask = Callable[[Request], Awaitable[ModelReply]]
 AskRemote = Callable[[Request], Awaitable[RemoteCompaction]]
@@ -66,6 +70,35 @@ class WrittenCompaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What a compaction is asked for.
+
+    Attributes:
+        target: Bound of the new window: tokens (`8000`) or a share of the old one (`10%`).
+        focus: A topic that a person wants kept in view; everything else outweighs it.
+        prompt: The user's own wording of the instruction; see each strategy for what it may replace.
+        window_tokens: The window of the model of the next request.
+        fit_tokens: The most that the new window may hold for the next request to fit.
+        user_tokens: How many tokens of the user's messages a hand-off quotes; behind a state stand half as many.
+        state_budget: How large the state may be, and how its parts share that.
+        phase: Where in a turn it happens.
+        forced: The provider refused the window, so it is compacted however little it has grown.
+        adopting: Only one plan is possible: the items after the provider's own compaction stay unchanged.
+    """
+
+    target: str | None = None
+    focus: str | None = None
+    prompt: str | None = None
+    window_tokens: int | None = None
+    fit_tokens: int | None = None
+    user_tokens: int = 20_000
+    state_budget: StateBudget = field(default_factory=StateBudget)
+    phase: Phase = "standalone_turn"
+    forced: bool = False
+    adopting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
     """The input of a draft.
 
@@ -73,8 +106,6 @@ class Brief:
         plan: The replaced and the kept parts, with the widest frontier.
         window: The current window, with the old state.
         ledger: The ledger before this compaction's draft.
-        focus: A topic that a person wants kept in view; everything else outweighs it.
-        prompt: The user's own wording of the instruction; see each strategy for what it may replace.
         unread: Items before the window that its ledger does not cover.
         written: The newest compaction that the provider wrote in a reply since the last checkpoint.
     """
@@ -84,8 +115,7 @@ class Brief:
     plan: Plan
     window: tuple[Position, ...]
     ledger: Ledger
-    focus: str | None = None
-    prompt: str | None = None
+    goal: Goal = field(default_factory=Goal)
     unread: tuple[ObservedItem, ...] = ()
     written: WrittenCompaction | None = None
 
@@ -115,21 +145,60 @@ class Draft:
     """The result of a strategy.
 
     Attributes:
-        strategy: Its name.
         stages: The operations of each reply, in order; each stage names entries of the ledger after the stage before.
-        summary: The summary for the next model; if set, the layout is that of a hand-off.
+        summary: The summary for the next model, for a strategy with a layout that shows it.
         literals: Items that a provider wrote, bound to `issuer`.
         attempts: All attempts up to this draft, which is the last.
         ignored: The number of operations that named no entry of the ledger.
     """
 
-    strategy: str
+    strategy: Strategy
     stages: tuple[tuple[Operation, ...], ...] = ()
     summary: str | None = None
     literals: tuple[Item, ...] = ()
     issuer: str | None = None
     attempts: tuple[Attempt, ...] = ()
     ignored: int = 0
+
+
+Drafter: TypeAlias = Callable[[Brief, Summariser], Awaitable[Draft]]
+LayOut: TypeAlias = Callable[[Plan, Ledger, Draft, Brief], list[LayoutEntry]]
+
+
+def lay_out_state(plan: Plan, state: Ledger, draft: Draft, brief: Brief) -> list[LayoutEntry]:
+    """Return the entries before the cut: the state, with what the provider wrote itself in front."""
+    literals = [LiteralEntry(item=msgspec.Raw(item.raw), issuer=draft.issuer, sealed=True) for item in draft.literals]
+    item = brief.dialect.make_user_message(render_state(state))
+    return lay_out(plan, state=item, dialect=brief.dialect, literals=literals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """One way to make a checkpoint, whole: a new one is such a value and its name in `threadkeep.compaction.strategies`.
+
+    Attributes:
+        name: Its name in settings, orders and records.
+        draft: Asks a model. It writes nothing, and raises DraftRefused or a ModelError if there is no draft. None asks no model.
+        fallback: The next strategy if this one's draft fails; `extractive` if it names none.
+        lay_out: Returns the entries before the cut, for a plan and the state that fits it.
+        keeps_recent_work: Whether the frontier stays, with people's newest messages behind the state. Otherwise only what is
+            under way stays, and `lay_out` quotes messages itself.
+    """
+
+    name: str
+    draft: Drafter | None = None
+    fallback: Strategy | None = None
+    lay_out: LayOut = lay_out_state
+    keeps_recent_work: bool = True
+
+    @property
+    def chain(self) -> tuple[Strategy, ...]:
+        """This strategy and its fallbacks, in order; the last one asks no model."""
+        return (self,) if self.draft is None else (self, *(self.fallback or EXTRACTIVE).chain)
+
+
+# Asks no model. Every compaction includes its work.
+EXTRACTIVE: Final = Strategy(name="extractive")
 
 
 class DraftRefused(Exception):

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from threadkeep.compaction.drafts.draft import Brief, Draft, DraftRefused, Summariser, WrittenCompaction
-from threadkeep.compaction.drafts.requests import OVER_BUDGET, NotAsked, estimate_request, select_settled
+from threadkeep.compaction.strategies.requests import OVER_BUDGET, NotAsked, estimate_request, select_settled
+from threadkeep.compaction.strategies.session import SESSION
+from threadkeep.compaction.strategies.strategy import Brief, Draft, DraftRefused, Strategy, Summariser, WrittenCompaction
 from threadkeep.dialects import Dialect, Request
 from threadkeep.items import Item
 from threadkeep.threads import EntryKind, History, WindowEntry
 from threadkeep.tokens import estimate_item
-
-NAME = "remote"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ def take_out(history: History, dialect: Dialect) -> TakenOut:
 
 def find_adopted(written: Item, *, issuer: str) -> Draft:
     """Return the draft that a provider wrote by itself in a reply to `issuer`."""
-    return Draft(strategy=NAME, literals=(written,), issuer=issuer)
+    return Draft(strategy=REMOTE, literals=(written,), issuer=issuer)
 
 
 async def draft(brief: Brief, summariser: Summariser) -> Draft:
@@ -82,4 +81,7 @@ async def draft(brief: Brief, summariser: Summariser) -> Draft:
     literals = tuple(written for item in made.items if (written := brief.dialect.split_compaction(item).written) is not None)
     if not literals:
         raise DraftRefused("empty")
-    return Draft(strategy=NAME, literals=literals, issuer=made.issuer)
+    return Draft(strategy=REMOTE, literals=literals, issuer=made.issuer)
+
+
+REMOTE = Strategy(name="remote", draft=draft, fallback=SESSION)

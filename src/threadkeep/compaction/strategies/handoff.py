@@ -9,24 +9,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from threadkeep.compaction.checkpoint import keep_entry, place_tail, quote_entry
-from threadkeep.compaction.drafts.draft import Brief, Draft, DraftRefused, Summariser
-from threadkeep.compaction.drafts.instructions import choose_answer_tokens, write_handoff_instruction
-from threadkeep.compaction.drafts.reply import parse_state
-from threadkeep.compaction.drafts.requests import DraftWriter, write_draft
 from threadkeep.compaction.ledger import Ledger, Speaker
 from threadkeep.compaction.plan import Plan, Position, Quote
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.state_text import TAG, render_state
+from threadkeep.compaction.strategies.instructions import choose_answer_tokens, write_handoff_instruction
+from threadkeep.compaction.strategies.reply import parse_state
+from threadkeep.compaction.strategies.requests import DraftWriter, write_draft
+from threadkeep.compaction.strategies.strategy import Brief, Draft, DraftRefused, Strategy, Summariser
 from threadkeep.compaction.transcript import shorten_text, untag
-from threadkeep.dialects import Dialect
 from threadkeep.dialects.host_markers import SUMMARY_OPENINGS
 from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.items import ItemKind, Role
 from threadkeep.threads import LayoutEntry, Pointer, StateEntry
 from threadkeep.tokens import estimate_text
 
-USER_TOKENS = 20_000
 LEAST_TOKENS = 16
 
 SUMMARY_OPENING = f"{STATE_OPENING} What follows is the summary of it that was left for whoever goes on; it is no new request."
@@ -65,27 +65,28 @@ def render_summary(summary: str, ledger: Ledger, *, quoted: Sequence[Quote]) -> 
     return f"{SUMMARY_OPENING}\n\n{summary}\n\n{render_state(shown).removeprefix(STATE_OPENING).lstrip()}"
 
 
-def lay_out_handoff(
-    plan: Plan, *, quoted: Sequence[Quote], summary: StateEntry, dialect: Dialect, mid_turn: bool
-) -> list[LayoutEntry]:
+def lay_out_handoff(plan: Plan, state: Ledger, draft: Draft, brief: Brief) -> list[LayoutEntry]:
     """Return the layout before the cut, in the order of a hand-off.
 
     In the middle of a turn host context stands directly before the newest message of the user; otherwise it comes first. Pending
     items come after the summary. So do instructions within the history, which not every provider takes before a user's message;
     in the middle of a turn the Responses API takes them, so they stand with the context there.
     """
+    dialect, is_mid_turn = brief.dialect, brief.goal.phase == "mid_turn"
+    quoted = select_quoted_messages(plan, budget_tokens=brief.goal.user_tokens)
+    text = render_summary(draft.summary or "", state, quoted=quoted)
     systems = [keep_entry(seen) for seen in plan.context if seen.view.role is Role.SYSTEM]
     context = [keep_entry(seen) for seen in plan.context if seen.view.role is not Role.SYSTEM]
     before = [quote_entry(quote, dialect) for quote in quoted]
-    at = max(0, len(before) - 1) if mid_turn else 0
-    leading = systems if mid_turn and dialect.takes_instructions_anywhere else []
+    at = max(0, len(before) - 1) if is_mid_turn else 0
+    leading = systems if is_mid_turn and dialect.takes_instructions_anywhere else []
     return [
         *(keep_entry(seen) for seen in plan.head),
         *before[:at],
         *leading,
         *context,
         *before[at:],
-        summary,
+        StateEntry(item=msgspec.Raw(dialect.make_user_message(text).raw)),
         *(() if leading else systems),
         *place_tail(plan, dialect=dialect),
     ]
@@ -99,7 +100,6 @@ def _is_in(sources: tuple[Pointer, ...], messages: set[Pointer]) -> bool:
     return any(source in messages for source in sources)
 
 
-NAME = "handoff"
 SUMMARY_TOKENS = 2_500
 # A longer text is no summary.
 MOST_SUMMARY_TOKENS = 12_000
@@ -115,7 +115,10 @@ async def draft(brief: Brief, summariser: Summariser) -> Draft:
         ModelError: The request failed.
     """
     written = await write_draft(brief, summariser, lambda: _SummaryDraft(brief))
-    return Draft(strategy=NAME, summary=written.summary)
+    return Draft(strategy=HANDOFF, summary=written.summary)
+
+
+HANDOFF = Strategy(name="handoff", draft=draft, lay_out=lay_out_handoff, keeps_recent_work=False)
 
 
 class _SummaryDraft(DraftWriter):
@@ -131,7 +134,9 @@ class _SummaryDraft(DraftWriter):
 
     def instruction(self) -> str:
         target = choose_answer_tokens(self._brief.plan.tokens_before, most=SUMMARY_TOKENS)
-        instruction = write_handoff_instruction(prompt=self._brief.prompt, focus=self._brief.focus, target_tokens=target)
+        instruction = write_handoff_instruction(
+            prompt=self._brief.goal.prompt, focus=self._brief.goal.focus, target_tokens=target
+        )
         if not self.summary:
             return instruction
         return f"The summary of what came before:\n{self.summary}\n\nExtend it; drop nothing that still holds.\n\n{instruction}"

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 
-from threadkeep.compaction.drafts.draft import DraftRefused
 from threadkeep.compaction.ledger import Section
 from threadkeep.compaction.state_text import FROM_A_MODEL, HEADINGS, TAG
+from threadkeep.compaction.strategies.strategy import DraftRefused
 from threadkeep.llm.base import ModelReply
 from threadkeep.tokens import estimate_text
 

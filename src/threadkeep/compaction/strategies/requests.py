@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar
 
-from threadkeep.compaction.drafts.draft import Brief, DraftRefused, Summariser
-from threadkeep.compaction.drafts.instructions import write_transcript_question
-from threadkeep.compaction.drafts.reply import check_reply
 from threadkeep.compaction.plan import Position
+from threadkeep.compaction.strategies.instructions import write_transcript_question
+from threadkeep.compaction.strategies.reply import check_reply
+from threadkeep.compaction.strategies.strategy import Brief, DraftRefused, Summariser
 from threadkeep.compaction.transcript import chunk_passages, split_passages
 from threadkeep.dialects import HISTORY_FIELDS, Request
 from threadkeep.errors import ModelOverflow
