@@ -25,7 +25,7 @@ name = "threadkeep"
 base_url = "http://127.0.0.1:4621/v1"
 env_key = "OPENAI_API_KEY"
 wire_api = "responses"
-supports_websockets = false
+supports_websockets = true
 """
 # A client, its file below the home, settings a user may have, and those settings once the client is set up.
 SETTINGS = {

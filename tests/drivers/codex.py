@@ -13,6 +13,9 @@ from typing import Any
 
 from tests.drivers.process import RUN_SECONDS, client_environment, run_to_end
 
+from threadkeep.launch.clients import CLIENTS
+from threadkeep.launch.plan import Place, fill_plan
+
 # Out of reach: in a test it is threadkeep, or an explicit request, that compacts.
 AUTO_COMPACT_TOKENS = 1_000_000_000
 
@@ -39,6 +42,15 @@ supports_websockets = {websockets}
 request_max_retries = 0
 stream_max_retries = 2
 
+[analytics]
+enabled = false
+"""
+
+# What a user who has no provider of their own has in their configuration.
+OWN_CONFIG = """\
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
 [analytics]
 enabled = false
 """
@@ -81,6 +93,8 @@ class CodexCli:
         self.cwd = cwd
         self.codex_home = home / ".codex"
         self.codex_home.mkdir(parents=True, exist_ok=True)
+        self.words: tuple[str, ...] = ()
+        self.variables = {"MOCK_API_KEY": "dummy"}
         cwd.mkdir(parents=True, exist_ok=True)
         config = CONFIG.format(
             model="" if model is None else f"model = {json.dumps(model)}\n",
@@ -92,9 +106,22 @@ class CodexCli:
         )
         (self.codex_home / "config.toml").write_text(config)
 
+    @classmethod
+    def as_run(cls, binary: Path, *, home: Path, cwd: Path, gateway_url: str, login: bool) -> CodexCli:
+        """Return Codex with the settings that `threadkeep run codex` gives it, with a login or with a key in a variable only."""
+        codex = cls(binary, home=home, cwd=cwd, base_url="")
+        (codex.codex_home / "config.toml").write_text(OWN_CONFIG)
+        if login:
+            (codex.codex_home / "auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": "sk-mock"}))
+        variables = {} if login else {"OPENAI_API_KEY": "sk-mock"}
+        codex.variables = {**codex.variables, **variables}
+        place = Place(environ=codex.environment(), home=home, folder=cwd, program=str(binary))
+        codex.words = fill_plan(CLIENTS["codex"].plan(place), place, url=gateway_url, folder=cwd).words[1:]
+        return codex
+
     def environment(self) -> dict[str, str]:
         """Return all a Codex process gets to see of the environment: no proxy, no credential, no user's own settings."""
-        return client_environment(self.home, CODEX_HOME=str(self.codex_home), MOCK_API_KEY="dummy")
+        return client_environment(self.home, CODEX_HOME=str(self.codex_home), **self.variables)
 
     async def exec(self, prompt: str) -> CodexRun:
         """Start a thread with `prompt` and return when its turn is over.
@@ -110,7 +137,8 @@ class CodexCli:
         return await self._run("exec", "resume", which, "--skip-git-repo-check", "--json", "--", prompt)
 
     async def _run(self, *words: str) -> CodexRun:
-        ended = await run_to_end((str(self.binary), *words), cwd=self.cwd, environment=self.environment(), seconds=RUN_SECONDS)
+        command = (str(self.binary), *self.words, *words)
+        ended = await run_to_end(command, cwd=self.cwd, environment=self.environment(), seconds=RUN_SECONDS)
         events = tuple(json.loads(line) for line in ended.stdout.splitlines() if line.strip())
         started = [event["thread_id"] for event in events if event["type"] == "thread.started"]
         completed = [event["item"] for event in events if event["type"] == "item.completed"]

@@ -149,6 +149,7 @@ async def app_server(codex: CodexCli) -> AsyncIterator[AppServer]:
     with (codex.home / "app-server.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             str(codex.binary),
+            *codex.words,
             "app-server",
             cwd=codex.cwd,
             env=codex.environment(),

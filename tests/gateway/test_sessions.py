@@ -125,6 +125,24 @@ async def test_a_fork_behind_a_clients_own_compaction_keeps_what_was_demanded(tk
     assert "Never touch vendor/." in text_of(fork.provider.last)
 
 
+@pytest.mark.moves_prefix(reason="the client compacts by itself")
+async def test_a_fork_that_names_what_it_forked_is_its_fork(tk: Threadkeep) -> None:
+    """Codex says which of its threads a new one comes from: right behind a summary too, where content tells nothing."""
+    client = talk(tk, "responses", thread_id="one")
+    await client.ask("Never touch vendor/.")
+    client.history = [person("responses", "Never touch vendor/."), *OPENINGS["codex"]("responses")]
+    await client.ask("Go on.")
+    other = named(client, "other")
+    other.history = [*client.history[:2]]
+    await other.ask("Go on elsewhere.")
+    metadata = json.dumps({"request_kind": "turn", "forked_from_thread_id": "one"})
+    fork = client.forked(length=2, headers={"thread-id": "two", "x-codex-turn-metadata": metadata})
+    await fork.ask("Another way.")
+    await fork.ask("And on.")
+    first, _, _ = await threads(tk)
+    assert await parents(tk) == [None, None, first.id]
+
+
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.moves_prefix(reason="the client goes back in its history")
 async def test_a_session_that_goes_back_stays_in_its_own_thread(tk: Threadkeep, wire: WireName) -> None:

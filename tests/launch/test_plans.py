@@ -112,7 +112,7 @@ def codex(tmp_path: Path, login: str, *, config: str = "", **environ: str) -> tu
 
 
 def test_codex_with_a_key_in_the_environment(tmp_path: Path) -> None:
-    """Its built-in provider does not read the key, so it gets one that does; without WebSocket, which no gateway speaks."""
+    """Its built-in provider does not read the key, so it gets one that does, with WebSocket as the built-in one has it."""
     plan, words = codex(tmp_path, "exit 1", OPENAI_API_KEY="sk-1")
     assert words == (
         *("-c", 'model_provider="threadkeep"'),
@@ -120,7 +120,7 @@ def test_codex_with_a_key_in_the_environment(tmp_path: Path) -> None:
         *("-c", f'model_providers.threadkeep.base_url="{URL}/v1"'),
         *("-c", 'model_providers.threadkeep.env_key="OPENAI_API_KEY"'),
         *("-c", 'model_providers.threadkeep.wire_api="responses"'),
-        *("-c", "model_providers.threadkeep.supports_websockets=false"),
+        *("-c", "model_providers.threadkeep.supports_websockets=true"),
         *("exec", "hi"),
     )
     assert upstreams(plan) == (None, None)
@@ -140,15 +140,10 @@ def test_codex_with_a_login_keeps_its_own_provider(tmp_path: Path, login: str, u
 
 
 def test_codex_with_a_provider_of_the_user_s(tmp_path: Path) -> None:
-    """Only its address changes; what it was is the upstream."""
+    """Only its address changes; what it was is the upstream, and whether it has WebSocket is the user's to say."""
     config = 'model_provider = "mine"\n[model_providers.mine]\nbase_url = "http://10.0.0.1/v1"\nenv_key = "MY_KEY"\n'
     plan, words = codex(tmp_path, "exit 1", config=config)
-    assert words[:4] == (
-        "-c",
-        f'model_providers.mine.base_url="{URL}/v1"',
-        "-c",
-        "model_providers.mine.supports_websockets=false",
-    )
+    assert words == ("-c", f'model_providers.mine.base_url="{URL}/v1"', "exec", "hi")
     assert upstreams(plan) == ("http://10.0.0.1/v1", None)
 
 

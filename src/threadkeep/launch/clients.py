@@ -97,7 +97,8 @@ CODEX_PROVIDER: Final = {
     "base_url": OPENAI_URL,
     "env_key": "OPENAI_API_KEY",
     "wire_api": "responses",
-    "supports_websockets": False,
+    # As the built-in one; where the upstream has none, the gateway says so at once and Codex goes on over HTTP.
+    "supports_websockets": True,
 }
 
 
@@ -117,8 +118,7 @@ def plan_codex(place: Place) -> Plan:
         if base_url is None:
             reason = f"it is configured for the provider {provider!r}, whose base URL cannot be set; choose another"
             raise CannotLaunch("Codex", reason=reason)
-        settings = {"base_url": OPENAI_URL, "supports_websockets": False}
-        return _plan_codex_settings(place, {f"model_providers.{provider}": settings}, upstream=base_url)
+        return _plan_codex_settings(place, {f"model_providers.{provider}.base_url": OPENAI_URL}, upstream=base_url)
     upstream = _find_text(config, "openai_base_url") or place.find_variable("OPENAI_BASE_URL")
     login = _ask_codex_login(place)
     if login is not None:

@@ -185,7 +185,7 @@ def _plan_codex(around: Surroundings) -> Plan:
         "base_url": f"{around.url}/v1",
         **key,
         "wire_api": "responses",
-        "supports_websockets": False,
+        "supports_websockets": True,
     }
     edits = [
         Put(path=("model_provider",), value="threadkeep"),

@@ -45,6 +45,7 @@ class Hints:
         client: `codex` or `claude-code`; else empty.
         agent: The sub-agent; empty for the main agent.
         session: A digest of the client's name for the conversation; empty where it gives none.
+        forked_from: The same of the conversation that the client forked to make this one.
         issuer: A digest of provider and account; no credential can be derived from it.
         model: The model that is asked.
         answer_form: How the answer comes.
@@ -55,6 +56,7 @@ class Hints:
     client: str = ""
     agent: str = ""
     session: str = ""
+    forked_from: str = ""
     issuer: str = field(default="", repr=False)
     model: str = ""
     answer_form: AnswerForm = "whole"
@@ -68,11 +70,12 @@ def read_hints(
     """Return the hints in a request; with the tenant's `key`, no two tenants share a digest."""
     codex = read_turn_metadata(headers)
     agent = headers.get(AGENT_HEADER) or codex.agent or (headers.get("x-session-id", "") if headers.get(PARENT_HEADER) else "")
-    name = _find_session_name(headers, request.fields)
+    forked = codex.forked_from_thread_id or ""
     return Hints(
         client=_find_client(headers),
         agent=agent,
-        session=_digest(f"session\0{name}\0{agent}", key) if name else "",
+        session=_digest_name(_find_session_name(headers, request.fields), agent=agent, key=key),
+        forked_from=_digest_name(forked and f"thread-id={forked}", agent=agent, key=key),
         issuer=digest_issuer(headers, upstream=upstream, key=key),
         model=target.model,
         answer_form=target.form,
@@ -115,6 +118,10 @@ def _find_session_name(headers: Mapping[str, str], fields: Mapping[str, bytes]) 
     return f"metadata={session}" if isinstance(session, str) and session else ""
 
 
+def _digest_name(name: str, *, agent: str, key: bytes) -> str:
+    return _digest(f"session\0{name}\0{agent}", key) if name else ""
+
+
 def _digest(text: str, key: bytes) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=DIGEST_BYTES).hexdigest()
 
@@ -128,6 +135,7 @@ class TurnMetadata(msgspec.Struct, frozen=True):
 
     request_kind: str = "turn"
     agent_name: str = ROOT_AGENT
+    forked_from_thread_id: str | None = None
 
     @property
     def is_side_request(self) -> bool:

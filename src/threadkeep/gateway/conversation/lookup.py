@@ -216,7 +216,9 @@ class ThreadLookup:
         """Return where the longest known part of a history lies, preferring a thread that ends with it; None if all is new."""
         deepest = await find_deepest(self._backend.store, history.chain)
         hints, head = opened.hints, self._digest_head(opened.request)
-        found = await self._sessions.filter_found(deepest, history, session=hints.session, head=head)
+        found = await self._sessions.filter_found(
+            deepest, history, session=hints.session, forked_from=hints.forked_from, head=head
+        )
         for match in found:
             tip = await load_tip(self._backend.store, match.thread_id, seed=self.seed(hints.agent))
             if tip.chain == match.chain:

@@ -43,11 +43,14 @@ class Sessions:
         self._dialect = dialect
         self._threads = threads
 
-    async def filter_found(self, found: list[Found], history: History, *, session: str, head: bytes) -> list[Found]:
+    async def filter_found(
+        self, found: list[Found], history: History, *, session: str, forked_from: str, head: bytes
+    ) -> list[Found]:
         """Return the records that a request under the name `session` may go on from; none where it begins a thread.
 
-        `found` are the deepest records of its history. Those under its own name come first; then those under none; then
-        shallower ones under its own name, which say that it only began like another; then, as a fork, those under another name.
+        `found` are the deepest records of its history. Those under its own name come first; then those of the conversation
+        that its client says it forked; then those under none; then shallower ones under its own name, which say that it only
+        began like another; then, as a fork, those under another name.
         """
         if not found:
             return found
@@ -55,6 +58,8 @@ class Sessions:
         named = [(match, context.session if context is not None else "") for match, context in zip(found, contexts, strict=False)]
         if session and (mine := [match for match, name in named if name == session]):
             return mine
+        if forked_from and (forked := [match for match, name in named if name == forked_from]):
+            return forked
         depth = found[0].depth
         is_own = is_own_conversation(history, depth)
         unnamed = [match for match, name in named if not name]
