@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidSetting, UnusableFile
 from threadkeep.memory.settings import DAY_MS, POLLUTING_TOOLS, MemorySettings, parse_tool_patterns
 
 FILE_NAME = "threadkeep.toml"
@@ -288,16 +288,23 @@ def _apply_profile(layers: Layers, *, strange: str) -> Layers:
         if isinstance(profile, Mapping):
             unknown = sorted(set(profile) - known)
             if unknown:
-                raise BadInput(f"{origin}: profile {chosen!r} sets {unknown[0]!r}, which no profile can set")
+                raise InvalidSetting(
+                    unknown[0],
+                    origin=origin,
+                    text=f"{origin}: profile {chosen!r} sets {unknown[0]!r}, which no profile can set; remove it",
+                )
             alone = [name for name in USERS_ALONE if name in profile]
             if alone and chooser == strange:
-                raise BadInput(
-                    f"{chooser}: profile {chosen!r} of {origin} sets {alone[0]!r}, which {USERS_ALONE[alone[0]]}; "
-                    "choose it by THREADKEEP_PROFILE"
+                raise InvalidSetting(
+                    alone[0],
+                    origin=chooser,
+                    text=f"{chooser}: profile {chosen!r} of {origin} sets {alone[0]!r}, which {USERS_ALONE[alone[0]]}; "
+                    "choose it by THREADKEEP_PROFILE",
                 )
             found.append((f"{origin} [{PROFILES}.{chosen}]", profile))
     if not found:
-        raise BadInput(f"no threadkeep.toml has a profile called {chosen!r}; write [{PROFILES}.{chosen}] in one")
+        text = f"no threadkeep.toml has a profile called {chosen!r}; write [{PROFILES}.{chosen}] in one"
+        raise InvalidSetting("profile", origin=chooser, text=text)
     return [*layers[:2], *found, *layers[2:]]
 
 
@@ -312,11 +319,12 @@ def _read_file(path: Path) -> Mapping[str, object]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from error
+        raise UnusableFile(str(path), reason=f"cannot be read: {error}; mend it, or remove it") from error
     known = {each.name for each in fields(Config)} | {PROFILES}
     unknown = sorted(set(values) - known)
     if unknown:
-        raise BadInput(f"{path}: no setting is called {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        text = f"{path}: no setting is called {unknown[0]!r}; known: {', '.join(sorted(known))}"
+        raise InvalidSetting(unknown[0], origin=str(path), text=text)
     return values
 
 
@@ -333,9 +341,11 @@ def _read_project_file(path: Path) -> Mapping[str, object]:
     refused = next((name for name in USERS_ALONE if name in named), None)
     if refused is not None:
         elsewhere = "" if refused in TABLES else f", set THREADKEEP_{refused.upper()}, or use a flag where the command has one"
-        raise BadInput(
-            f"{path}: {refused!r} {USERS_ALONE[refused]}, and a folder may come from elsewhere; "
-            f"move it to your own {USER_FILE}{elsewhere}"
+        raise InvalidSetting(
+            refused,
+            origin=str(path),
+            text=f"{path}: {refused!r} {USERS_ALONE[refused]}, and a folder may come from elsewhere; "
+            f"move it to your own {USER_FILE}{elsewhere}",
         )
     return values
 
@@ -366,26 +376,30 @@ def _check_value(name: str, value: object, origin: str) -> str | int | Mapping[s
     if name in NUMBERS:
         return _parse_number(name, value, origin)
     if not isinstance(value, str) or not value:
-        raise BadInput(f"{name} ({origin}) must be a text, not {value!r}")
+        raise _refuse(name, origin, f"must be a text, not {value!r}")
     if (choices := list_choices(name)) and value not in choices:
-        raise BadInput(f"{name} ({origin}) must be one of {', '.join(choices)}, not {value!r}")
+        raise _refuse(name, origin, f"must be one of {', '.join(choices)}, not {value!r}")
     return value
+
+
+def _refuse(name: str, origin: str, reason: str) -> InvalidSetting:
+    return InvalidSetting(name, origin=origin, text=f"{name} ({origin}) {reason}")
 
 
 def _check_table(name: str, value: object, origin: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise BadInput(f"{name} ({origin}) must be a table, not {value!r}")
+        raise _refuse(name, origin, f"must be a table, not {value!r}")
     if name == "hooks" and value:
         _check_hooks(value, origin)
     if name == "model_windows":
         wrong = next((key for key, tokens in value.items() if not isinstance(tokens, int) or tokens < 1), None)
         if wrong is not None:
-            raise BadInput(f"model_windows.{wrong} ({origin}) must be a number of tokens, not {value[wrong]!r}")
+            raise _refuse(f"model_windows.{wrong}", origin, f"must be a number of tokens, not {value[wrong]!r}")
     if name.endswith("_for"):
         choices = CHOICES[name.removesuffix("_for")]
         wrong = next((key for key, mode in value.items() if mode not in choices), None)
         if wrong is not None:
-            raise BadInput(f"{name}.{wrong} ({origin}) must be one of {', '.join(choices)}, not {value[wrong]!r}")
+            raise _refuse(f"{name}.{wrong}", origin, f"must be one of {', '.join(choices)}, not {value[wrong]!r}")
     return value
 
 
@@ -395,8 +409,8 @@ def _check_hooks(table: Mapping[str, object], origin: str) -> None:
 
     try:
         parse_hooks(table)
-    except BadInput as error:
-        raise BadInput(f"{origin}: {error}") from None
+    except InvalidSetting as error:
+        raise InvalidSetting(error.name, origin=origin, text=f"{origin}: {error}") from None
 
 
 def _parse_number(name: str, value: object, origin: str) -> int:
@@ -404,9 +418,9 @@ def _parse_number(name: str, value: object, origin: str) -> int:
     try:
         number = int(str(value))
     except ValueError:
-        raise BadInput(f"{name} ({origin}) must be a whole number, not {value!r}") from None
+        raise _refuse(name, origin, f"must be a whole number, not {value!r}") from None
     if not low <= number <= high:
-        raise BadInput(f"{name} ({origin}) must be between {low} and {high}, not {value!r}")
+        raise _refuse(name, origin, f"must be between {low} and {high}, not {value!r}")
     return number
 
 

@@ -8,10 +8,17 @@
     │   ├── InvalidTarget        a fork or rollback to a record that does not exist
     │   │   └── NotEnoughTurns   a rollback of more turns than the thread has
     │   ├── UnknownDialect
-    │   ├── UnreadableTranscript  a file to import that cannot be read
+    │   ├── UnusableFile         a file that cannot be read, written or understood
+    │   │   └── UnreadableTranscript  a file to import
     │   ├── UnknownFormat        a file to import of no known format
     │   ├── CannotExport         a format that the thread's dialect cannot be written in
-    │   └── UnknownStrategy
+    │   ├── UnknownStrategy
+    │   ├── InvalidSetting       a setting of threadkeep with a wrong name, value or place
+    │   ├── InvalidArgument      a value given to a command, tool, form or function
+    │   ├── InvalidTool          a function that cannot be a tool
+    │   ├── UneditableSettings   settings of a client that cannot be changed as text
+    │   ├── MissingExtra         an optional package that is not installed
+    │   └── WrongLoop            a call that would wait for the event loop it runs on
     ├── NotFound
     │   ├── ThreadNotFound
     │   ├── AmbiguousThread      a prefix that several threads share
@@ -86,7 +93,7 @@ class BadInput(ThreadkeepError):
 
 class InvalidItem(BadInput):
     def __init__(self, *, dialect: str, reason: str) -> None:
-        super().__init__(f"this is not an item of the {dialect!r} dialect: {reason}; nothing was recorded")
+        super().__init__(f"this is not an item of the {dialect!r} dialect: {reason}; nothing was recorded, mend it first")
         self.dialect = dialect
         self.reason = reason
 
@@ -128,9 +135,18 @@ class UnknownDialect(BadInput):
         self.name = name
 
 
-class UnreadableTranscript(BadInput):
+class UnusableFile(BadInput):
+    """`reason` says what cannot be done with it and why, and what to do."""
+
+    def __init__(self, path: str, *, reason: str) -> None:
+        super().__init__(f"{path} {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class UnreadableTranscript(UnusableFile):
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path!r} cannot be imported: {reason}")
+        super().__init__(repr(path), reason=f"cannot be imported: {reason}")
         self.path = path
 
 
@@ -143,7 +159,8 @@ class UnknownFormat(BadInput):
 class CannotExport(BadInput):
     def __init__(self, thread_id: str, *, form: str, dialect: str) -> None:
         super().__init__(
-            f"thread {thread_id!r} speaks {dialect!r}, and items are never translated; it cannot be written as {form!r}"
+            f"thread {thread_id!r} speaks {dialect!r}, and items are never translated; "
+            f"it cannot be written as {form!r}, write it as jsonl, markdown or {dialect}"
         )
         self.thread_id = thread_id
 
@@ -152,6 +169,48 @@ class UnknownStrategy(BadInput):
     def __init__(self, name: str, *, known: tuple[str, ...]) -> None:
         super().__init__(f"no compaction strategy is called {name!r}; known: {', '.join(known)}")
         self.name = name
+
+
+class InvalidSetting(BadInput):
+    """`name` is the setting and `origin` the file, variable or flag it came from."""
+
+    def __init__(self, name: str, *, origin: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+        self.origin = origin
+
+
+class InvalidArgument(BadInput):
+    """`name` is the argument; the text says what is wrong with it and what to give instead."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class InvalidTool(BadInput):
+    def __init__(self, name: str, *, reason: str) -> None:
+        super().__init__(f"tool {name!r} {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class UneditableSettings(BadInput):
+    """`place` is a line or the path of a value; empty for the whole text."""
+
+    def __init__(self, place: str, text: str) -> None:
+        super().__init__(text)
+        self.place = place
+
+
+class MissingExtra(BadInput):
+    def __init__(self, feature: str, *, extra: str) -> None:
+        super().__init__(f"{feature} needs a package that is not installed; pip install 'threadkeep[{extra}]'")
+        self.extra = extra
+
+
+class WrongLoop(BadInput):
+    """A caller blocks, or would block, the event loop that its call needs."""
 
 
 class NotFound(ThreadkeepError):
@@ -184,7 +243,9 @@ class EntryNotFound(NotFound):
 
 class RecordNotFound(NotFound):
     def __init__(self, thread_id: str, ordinal: int) -> None:
-        super().__init__(f"thread {thread_id!r} has no record #{ordinal} on its path")
+        super().__init__(
+            f"thread {thread_id!r} has no record #{ordinal} on its path; `threadkeep show {thread_id} --records` lists them"
+        )
         self.thread_id = thread_id
         self.ordinal = ordinal
 
@@ -228,7 +289,10 @@ class ThreadExists(Conflict):
 
 class CopyConflict(Conflict):
     def __init__(self, thread_id: str, *, ordinal: int, reason: str) -> None:
-        super().__init__(f"thread {thread_id!r} is in both stores and {reason} at #{ordinal}; nothing of it was changed")
+        super().__init__(
+            f"thread {thread_id!r} is in both stores and {reason} at #{ordinal}; nothing of it was changed, "
+            "copy into a store that does not have it"
+        )
         self.thread_id = thread_id
         self.ordinal = ordinal
 
@@ -294,7 +358,8 @@ class CompactionStopped(CompactionError):
 class BrokenWindow(CompactionError):
     def __init__(self, thread_id: str, *, faults: tuple[str, ...]) -> None:
         super().__init__(
-            f"thread {thread_id!r}: the compacted window is not well formed ({'; '.join(faults)}); nothing was written"
+            f"thread {thread_id!r}: the compacted window is not well formed ({'; '.join(faults)}); nothing was written, "
+            "use another strategy"
         )
         self.thread_id = thread_id
         self.faults = faults
@@ -330,7 +395,7 @@ class ModelUnavailable(ModelError):
 
 class ModelRejected(ModelError):
     def __init__(self, name: str, *, status: int, reason: str) -> None:
-        super().__init__(f"{name} refused this request (HTTP {status}): {reason}")
+        super().__init__(f"{name} refused this request (HTTP {status}): {reason}; check the model, its key and what is sent")
         self.name = name
         self.status = status
         self.reason = reason

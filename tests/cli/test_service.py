@@ -112,7 +112,10 @@ def test_what_is_said_here_is_written_into_the_unit(
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("--host", "0.0.0.0"), "0.0.0.0 can be reached by others, so the gateway needs keys: give --keys FILE"),
+        (
+            ("--host", "0.0.0.0"),
+            "refusing to listen on 0.0.0.0",
+        ),
         (("--store", "postgresql://me:pw@db/x"), "has a password in it"),
     ],
 )

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from threadkeep.client import Config, Thread, Threadkeep, build_config, resolve
-from threadkeep.errors import BadInput, InvalidThreadId
+from threadkeep.errors import InvalidTarget, InvalidThreadId, WrongLoop
 from threadkeep.threads import check_thread_id
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Bridge:
         A `KeyboardInterrupt` cancels it, and is raised when it has cleaned up; a second one does not wait for that.
 
         Raises:
-            BadInput: Called from the bridge's own loop, which would wait for itself; await the coroutine there.
+            WrongLoop: Called from the bridge's own loop, which would wait for itself; await the coroutine there.
         """
         loop, ended = self._get_loop(coroutine), threading.Event()
         running = asyncio.run_coroutine_threadsafe(self._track(coroutine, self._running, on_end=ended.set), loop)
@@ -125,10 +125,10 @@ class Bridge:
         """Close what is open, newest first, and end the loop. The next call starts a new loop.
 
         Raises:
-            BadInput: Called from the bridge's own loop.
+            WrongLoop: Called from the bridge's own loop.
         """
         if self._is_inside():
-            raise BadInput("a bridge cannot be closed from its own loop; close it from another thread")
+            raise WrongLoop("a bridge cannot be closed from its own loop; close it from another thread")
         with self._lock:
             loop, thread, stack, running = self._loop, self._thread, self._stack, self._running
             self._loop, self._thread, self._open_tasks, self._running, self._stack = None, None, {}, set(), AsyncExitStack()
@@ -146,7 +146,7 @@ class Bridge:
     def _get_loop(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
         if self._is_inside():
             coroutine.close()
-            raise BadInput("the bridge cannot wait for itself; await the coroutine in its loop")
+            raise WrongLoop("the bridge cannot wait for itself; await the coroutine in its loop")
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -213,10 +213,12 @@ class StoreHandle:
         """Call `work` with the open store, from a plain function.
 
         Raises:
-            BadInput: The program opened the store on an event loop, which a plain function would block.
+            WrongLoop: The program opened the store on an event loop, which a plain function would block.
         """
         if self._given is not None:
-            raise BadInput("a store opened with `async with` works in coroutines only; give the adapter the store's path instead")
+            raise WrongLoop(
+                "a store opened with `async with` works in coroutines only; give the adapter the store's path instead"
+            )
         return shared.run(self._run_with_store(work))
 
     async def _run_with_store(self, work: Callable[[Threadkeep], Coroutine[Any, Any, T]]) -> T:
@@ -230,12 +232,11 @@ async def open_thread(tk: Threadkeep, name: str, *, dialect: str) -> Thread:
     """Resume or create the thread of a conversation.
 
     Raises:
-        BadInput: There is such a thread in another dialect.
+        InvalidTarget: There is such a thread in another dialect.
     """
     thread = await tk.thread(make_thread_id(name), dialect=dialect)
     if thread.dialect.name != dialect:
-        found = thread.dialect.name
-        raise BadInput(f"thread {thread.id!r} is written in {found!r}, and this host speaks {dialect!r}; choose another name")
+        raise InvalidTarget(thread.id, f"speaks {thread.dialect.name!r}, and this host {dialect!r}; choose another name")
     return thread
 
 

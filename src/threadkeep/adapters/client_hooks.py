@@ -21,9 +21,9 @@ from threadkeep.compaction.engine import remember
 from threadkeep.compaction.state_text import neutralise, render_state
 from threadkeep.dialects import Dialect
 from threadkeep.errors import (
-    BadInput,
     CompactionError,
     Conflict,
+    InvalidArgument,
     NothingToUndo,
     ThreadNotFound,
     UnreadableTranscript,
@@ -66,14 +66,15 @@ def parse_event(body: bytes) -> ClientEvent:
     """Return the event that a client describes.
 
     Raises:
-        BadInput: It is not an event, or names no transcript, as for a session that the client does not store.
+        InvalidArgument: It is not an event, or names no transcript, as for a session that the client does not store.
     """
     try:
         event = msgspec.json.decode(body, type=ClientEvent)
     except msgspec.MsgspecError as error:
-        raise BadInput(f"this is not a hook event: {error}") from error
+        raise InvalidArgument("event", f"this is not a hook event: {error}; give the JSON that the client sends") from error
     if not event.transcript_path:
-        raise BadInput(f"{event.hook_event_name} names no transcript, so there is nothing to record")
+        text = f"{event.hook_event_name} names no transcript, so there is nothing to record; let the client store its sessions"
+        raise InvalidArgument("transcript_path", text)
     return event
 
 

@@ -41,7 +41,7 @@ from threadkeep.adapters.host_history import fit_window, follow
 from threadkeep.client import Head, Thread, Threadkeep
 from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.dialects import CHAT
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument
 from threadkeep.llm.base import Model
 from threadkeep.recall.tool import DESCRIPTION, NAME, render_recall
 
@@ -91,7 +91,7 @@ class ThreadkeepMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """Send the model the window. The provider's count corrects later estimates.
 
         Raises:
-            BadInput: Neither the run's configuration nor the middleware names a thread.
+            InvalidArgument: Neither the run's configuration nor the middleware names a thread.
             CompactionStopped: A hook ended the turn.
         """
         sent = self._handle.run(partial(self._prepare_call, request=request, thread_id=self._find_thread_id()))
@@ -149,7 +149,9 @@ class ThreadkeepMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         configured = get_config().get("configurable", {})
         name = self._thread_id or configured.get("thread_id")
         if name is None or name == "":
-            raise BadInput("this run has no thread; set configurable.thread_id, or use ThreadkeepMiddleware(thread_id=...)")
+            raise InvalidArgument(
+                "thread_id", "this run has no thread; set configurable.thread_id, or use ThreadkeepMiddleware(thread_id=...)"
+            )
         # The path of graphs: NODE:TASK for each from the outermost in; the last is this graph's own node.
         outer = [step.partition(":")[0] for step in str(configured.get("checkpoint_ns", "")).split("|")[:-1]]
         return make_thread_id(".".join((str(name), *outer)))

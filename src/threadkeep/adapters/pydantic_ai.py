@@ -36,7 +36,7 @@ from threadkeep.adapters.host_history import fit_window, follow
 from threadkeep.client import Head, Thread, Threadkeep
 from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.dialects import CHAT
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument
 from threadkeep.items import decode_json
 from threadkeep.llm.base import Model
 from threadkeep.recall.tool import DESCRIPTION, NAME, render_recall
@@ -87,7 +87,7 @@ class ThreadkeepHistory(AbstractCapability[Any]):
         """Send the model the window. The provider's count corrects later estimates.
 
         Raises:
-            BadInput: Neither the run nor the capability names a thread.
+            InvalidArgument: Neither the run nor the capability names a thread.
             CompactionStopped: A hook ended the turn.
         """
         sent = await self._handle.run_async(
@@ -119,7 +119,9 @@ class ThreadkeepHistory(AbstractCapability[Any]):
     def _find_thread_id(self, ctx: RunContext[Any]) -> str:
         name = self._thread_id or ctx.conversation_id
         if not name:
-            raise BadInput("this run has no conversation_id; set one, or use ThreadkeepHistory(thread_id=...)")
+            raise InvalidArgument(
+                "conversation_id", "this run has no conversation_id; set one, or use ThreadkeepHistory(thread_id=...)"
+            )
         return make_thread_id(name)
 
     async def _follow(

@@ -20,7 +20,7 @@ from threadkeep.cli.output import print_error
 from threadkeep.cli.settings import read_config
 from threadkeep.cli.terminal import Screen
 from threadkeep.client import Threadkeep
-from threadkeep.errors import BadInput, ThreadkeepError, ThreadNotFound
+from threadkeep.errors import InvalidArgument, ThreadkeepError, ThreadNotFound, UnusableFile
 
 MORE = "  … "
 BLOCK = '"""'
@@ -45,7 +45,9 @@ def run(args: Namespace) -> int:
     try:
         Path.cwd()
     except FileNotFoundError:
-        raise BadInput("the working folder is gone, and settings are read from it; change to one that exists") from None
+        raise UnusableFile(
+            "the working folder", reason="is gone, and settings are read from it; change to one that exists"
+        ) from None
     config = read_config(args)
     if isinstance(sys.stdin, TextIOWrapper):
         # Bytes that are no text cost their own characters, not the chat.
@@ -79,7 +81,7 @@ async def _begin(chat: ChatSession, thread_id: str | None) -> None:
         thread = None
     if thread is None:
         if model is None:
-            raise BadInput(NO_MODEL)
+            raise InvalidArgument("model", NO_MODEL)
         thread = await chat.tk.thread(thread_id, dialect=chat.tk.backend.models.get(model).dialect)
     await chat.go_to(thread, model=model)
 
@@ -115,7 +117,7 @@ def _read(chat: ChatSession) -> Entry | None:
 
     Raises:
         EOFError: There is no more, or the person wants no more.
-        BadInput: A text was not ended.
+        InvalidArgument: A text was not ended.
     """
     try:
         return _read_entry(chat.read)
@@ -131,7 +133,7 @@ def _read_entry(read: Callable[[str], str]) -> Entry | None:
     Raises:
         EOFError: There is no more.
         KeyboardInterrupt: A person wants no more of it.
-        BadInput: There is no more, and a text was not ended.
+        InvalidArgument: There is no more, and a text was not ended.
     """
     line = read(PROMPT).strip()
     if line != BLOCK:
@@ -143,6 +145,6 @@ def _read_entry(read: Callable[[str], str]) -> Entry | None:
     except KeyboardInterrupt:
         return None
     except EOFError:
-        raise BadInput(UNENDED) from None
+        raise InvalidArgument("text", UNENDED) from None
     text = "\n".join(lines).strip()
     return Entry(text=text, is_command=False) if text else None

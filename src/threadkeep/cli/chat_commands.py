@@ -12,7 +12,7 @@ from threadkeep.cli.compact import print_audit
 from threadkeep.cli.safe_text import clean_line
 from threadkeep.cli.state_output import show_state
 from threadkeep.cli.terminal import Entry, Row
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument
 from threadkeep.threads import EntryKind
 from threadkeep.viewer.number_format import format_age
 
@@ -41,13 +41,13 @@ async def run_command(chat: ChatSession, line: str) -> None:
     """Run the command a line names.
 
     Raises:
-        BadInput: There is no such command.
+        InvalidArgument: There is no such command.
         ThreadkeepError: What the command itself raises.
     """
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        raise BadInput(f"there is no /{name}; /help lists the commands")
+        raise InvalidArgument("command", f"there is no /{name}; /help lists the commands")
     await command.run(chat, argument.strip())
 
 
@@ -97,7 +97,8 @@ async def _fork(chat: ChatSession, argument: str) -> None:
 async def _rollback(chat: ChatSession, argument: str) -> None:
     turns = _parse_number(argument or "1")
     if turns is None:
-        raise BadInput(f"{clean_line(argument, limit=ECHO_CHARS)!r} is no number of turns; write /rollback 2")
+        text = f"{clean_line(argument, limit=ECHO_CHARS)!r} is no number of turns; write /rollback 2"
+        raise InvalidArgument("turns", text)
     made = await chat.session.thread.rollback(turns=turns)
     chat.screen.write(f"taken back; the thread goes on from #{made.at}. ", ("The records stay readable.", "dim"))
 
@@ -143,7 +144,7 @@ def _parse_number(text: str) -> int | None:
 
 async def _recall(chat: ChatSession, argument: str) -> None:
     if not argument:
-        raise BadInput("write what you look for: /recall which port does staging use")
+        raise InvalidArgument("query", "write what you look for: /recall which port does staging use")
     hits = await chat.session.thread.recall(argument)
     for hit in hits:
         chat.screen.write((str(hit.pointer), "bold cyan"))

@@ -20,7 +20,7 @@ from threadkeep.cli.output import print_json
 from threadkeep.cli.safe_text import clean, clean_line
 from threadkeep.cli.terminal import Screen
 from threadkeep.client import Thread, Threadkeep, Window
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument
 from threadkeep.session import Answer, Asked, Called, Compacted, Event, Returned, Said, Session, Tool, Trouble
 from threadkeep.session.mcp_tools import mcp_tools
 from threadkeep.viewer.number_format import format_count, format_share
@@ -63,7 +63,7 @@ class ChatSession:
     @property
     def session(self) -> Session:
         if self._session is None:
-            raise BadInput(NO_MODEL)
+            raise InvalidArgument("model", NO_MODEL)
         return self._session
 
     def read(self, prompt: str) -> str:
@@ -95,7 +95,7 @@ class ChatSession:
         current = self._session.model.name if self._session is not None else None
         chosen = model or current or await thread.last_model()
         if chosen is None:
-            raise BadInput(NO_MODEL)
+            raise InvalidArgument("model", NO_MODEL)
         context = partial(describe_world, chosen, warn=lambda text: self._printer.print_event(Trouble(text=text)))
         memory = self.tk.memory if self.tk.config.chat_memory == "on" else None
         session = Session(

@@ -20,7 +20,7 @@ from threadkeep.adapters.client_settings.clients import HOOK_CLIENTS, PART_BYTES
 from threadkeep.cli.safe_text import clean_line
 from threadkeep.cli.settings import read_config
 from threadkeep.client import Threadkeep
-from threadkeep.errors import BadInput, ThreadkeepError
+from threadkeep.errors import InvalidArgument, ThreadkeepError
 
 # A client waits this long before it compacts; unfinished work goes on the next time, from where it stopped.
 LONGEST_S = 30.0
@@ -55,7 +55,9 @@ async def _answer(args: Namespace) -> str | None:
 
     body = sys.stdin.buffer.read(LARGEST_EVENT + 1)
     if len(body) > LARGEST_EVENT:
-        raise BadInput("this is not a hook event: it is too long")
+        raise InvalidArgument(
+            "event", f"this is not a hook event: it has more than {LARGEST_EVENT:,} bytes; give the JSON that the client sends"
+        )
     event = parse_event(body)
     if event.kind == "other":
         return None

@@ -13,7 +13,7 @@ from threadkeep.cli.settings import read_config
 from threadkeep.cli.store import describe_store, hide_credentials, may_exist, open_existing_store, open_keys
 from threadkeep.erasure.erase import erase, plan_erasure
 from threadkeep.erasure.takeout import take_out
-from threadkeep.errors import BadInput, StoreMissing
+from threadkeep.errors import InvalidArgument, MissingExtra, StoreMissing
 from threadkeep.store.base import FullStore
 from threadkeep.store.locations import IN_MEMORY, is_file, open_database, parse_sqlite_path
 from threadkeep.threads.backend import SystemClock
@@ -68,7 +68,7 @@ async def _migrate(args: Namespace, store: str) -> tuple[list[int], list[int]]:
     try:
         from threadkeep.store.postgres import migrate_database
     except ImportError as error:
-        raise BadInput("a PostgreSQL store needs its driver; pip install 'threadkeep[postgres]'") from error
+        raise MissingExtra("a PostgreSQL store", extra="postgres") from error
     ran = await migrate_database(store, post=args.post)
     return list(ran.applied), list(ran.pending)
 
@@ -97,11 +97,13 @@ async def run_copy(args: Namespace) -> None:
 
 async def _copy(args: Namespace) -> list[CopiedThread]:
     if IN_MEMORY in (args.source, args.target):
-        raise BadInput("a store in memory ends with its process; name a path or postgresql://… to copy from and to")
+        raise InvalidArgument(
+            "store", "a store in memory ends with its process; name a path or postgresql://… to copy from and to"
+        )
     if is_file(args.source) and not may_exist(path := parse_sqlite_path(args.source)):
         raise StoreMissing(str(path))
     if is_file(args.source) and is_file(args.target) and _is_same(parse_sqlite_path(args.source), parse_sqlite_path(args.target)):
-        raise BadInput("both names lead to the same store; name another to copy to")
+        raise InvalidArgument("target", "both names lead to the same store; name another to copy to")
     tenant = args.tenant or read_config(args).tenant
     source = await _open_tenant(args.source, tenant)
     try:
@@ -118,13 +120,14 @@ async def _open_tenant(location: str, tenant: str) -> FullStore:
     """Return the store of a tenant that exists; a mistyped name must not create one.
 
     Raises:
-        BadInput: There is no such tenant.
+        InvalidArgument: There is no such tenant.
     """
     database = await open_database(location)
     if await database.has_tenant(tenant):
         return await database.open_tenant(tenant)
     await database.close()
-    raise BadInput(f"{hide_credentials(location)} has no tenant called {tenant!r}; nothing was copied, name another by --tenant")
+    text = f"{hide_credentials(location)} has no tenant called {tenant!r}; nothing was copied, name another by --tenant"
+    raise InvalidArgument("tenant", text)
 
 
 def _is_same(one: Path, other: Path) -> bool:

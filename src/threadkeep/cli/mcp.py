@@ -12,7 +12,7 @@ from threadkeep.cli.output import print_json
 from threadkeep.cli.settings import read_config
 from threadkeep.cli.store import TOKEN_VARIABLE, describe_store, find_token, open_keys
 from threadkeep.client import Config, Threadkeep
-from threadkeep.errors import BadInput
+from threadkeep.errors import MissingExtra
 from threadkeep.gateway.http.keys import Keys
 
 HOST = "127.0.0.1"
@@ -22,10 +22,11 @@ async def run(args: Namespace) -> None:
     """Serve the tools of MCP.
 
     Raises:
-        BadInput: The extra is missing, or the file of keys cannot be understood.
+        MissingExtra: The SDK is not installed.
+        BadInput: The file of keys cannot be understood.
     """
     if find_spec("mcp") is None:
-        raise BadInput("the MCP server needs an extra that is not installed; pip install 'threadkeep[mcp]'")
+        raise MissingExtra("the MCP server", extra="mcp")
     config = read_config(args)
     if args.http:
         await _serve_http(args, config, open_keys(config))

@@ -14,7 +14,7 @@ from pathlib import Path
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.store import open_existing_store
 from threadkeep.cli.watch import repeat_until_terminated
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument, UnusableFile
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.pipeline import MemoryPass
 from threadkeep.viewer.number_format import format_count
@@ -38,7 +38,7 @@ async def run(args: Namespace) -> None:
             case "forget" if args.words:
                 await memories.forget([(await tk.find(name)).id for name in args.words])
             case "forget":
-                raise BadInput("say which thread is to be forgotten: threadkeep memory forget THREAD")
+                raise InvalidArgument("thread", "say which thread is to be forgotten: threadkeep memory forget THREAD")
             case _:
                 await memories.reset()
         count = len((await memories.state()).memories)
@@ -108,16 +108,18 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from error
+        raise UnusableFile(str(path), reason=f"cannot be read: {error}; nothing was changed") from error
 
 
 def _run_editor(text: str) -> str:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor:
-        raise BadInput("no editor is set; set EDITOR, or give the page as a file: threadkeep memory edit --file PAGE")
+        raise InvalidArgument(
+            "file", "no editor is set; set EDITOR, or give the page as a file: threadkeep memory edit --file PAGE"
+        )
     with tempfile.TemporaryDirectory(prefix="threadkeep-memory-") as folder:
         page = Path(folder) / "memory.md"
         page.write_text(text, encoding="utf-8")
         if subprocess.run([*shlex.split(editor), str(page)], check=False).returncode:
-            raise BadInput("the editor failed; nothing was changed")
+            raise InvalidArgument("file", f"the editor {editor!r} failed; nothing was changed, give the page by --file instead")
         return _read(page)

@@ -18,7 +18,7 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.settings import read_config
 from threadkeep.cli.store import describe_store, find_token, open_keys
 from threadkeep.client import Config, Threadkeep
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument, UnusableFile
 from threadkeep.gateway.control.identity import make_identity
 from threadkeep.gateway.http.keys import Keys, KeysFile, digest_key, make_key
 from threadkeep.gateway.serve import Serving, run_gateway
@@ -138,7 +138,8 @@ def run_key(args: Namespace) -> int:
     """Make a key, add its digest to the file, and show the key: it is shown only once."""
     config = read_config(args)
     if config.keys_file is None:
-        raise BadInput("name the file for the digests of keys: --keys FILE, or keys_file in your own threadkeep.toml")
+        text = "name the file for the digests of keys: --keys FILE, or keys_file in your own threadkeep.toml"
+        raise InvalidArgument("keys_file", text)
     path = Path(config.keys_file).expanduser()
     key = make_key()
     _add_key(path, key, tenant=args.tenant)
@@ -168,4 +169,6 @@ def _add_key(path: Path, key: str, *, tenant: str) -> None:
         with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(f'{"" if exists else KEYS_HEADER}"{digest_key(key)}" = "{tenant}"\n')
     except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+        raise UnusableFile(
+            str(path), reason=f"cannot be written: {error.strerror}; no key was made, name another by --keys"
+        ) from error

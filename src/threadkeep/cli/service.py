@@ -23,7 +23,7 @@ from threadkeep.cli.output import ask_user, open_screen, print_json
 from threadkeep.cli.safe_text import clean
 from threadkeep.cli.settings import read_config, read_settings
 from threadkeep.client import Config, Setting, build_config
-from threadkeep.errors import BadInput, NoServiceManager, PortTaken, ServiceFailed
+from threadkeep.errors import InvalidArgument, NoServiceManager, PortTaken, ServiceFailed, UnsafeBind, UnusableFile
 from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.launch.processes import is_answering
 
@@ -162,7 +162,7 @@ def _install(args: Namespace, manager: ServiceManager) -> int:
     config = build_config(settings)
     manager.check()
     if not is_loopback(config.host) and not config.keys_file:
-        raise BadInput(f"{config.host} can be reached by others, so the gateway needs keys: give --keys FILE")
+        raise UnsafeBind(config.host)
     text = manager.describe(_list_command(settings))
     if not args.json:
         print(clean(text), end="", flush=True)
@@ -199,9 +199,8 @@ def _list_command(settings: list[Setting]) -> list[str]:
             continue
         value = str(setting.value)
         if setting.name == "store" and "://" in value and ":" in value.partition("://")[2].rpartition("@")[0]:
-            raise BadInput(
-                f"this store's address has a password in it, which the service's file would show; put `store` into {USER_FILE}"
-            )
+            text = f"this store's address has a password in it, which the service's file would show; put `store` into {USER_FILE}"
+            raise InvalidArgument("store", text)
         if setting.name == "keys_file" or (setting.name == "store" and "://" not in value):
             value = str(Path(value).expanduser().absolute())
         words += [flag, value]
@@ -251,7 +250,7 @@ def _remove(args: Namespace, manager: ServiceManager) -> int:
     text = _read_file(manager)
     if text is not None:
         if isinstance(manager, Systemd) and WRITTEN_BY not in text:
-            raise BadInput(f"{manager.path} was not written by threadkeep; remove it yourself")
+            raise UnusableFile(str(manager.path), reason="was not written by threadkeep; remove it yourself")
         manager.check()
         manager.remove()
     if args.json:
@@ -268,7 +267,7 @@ def _read_file(manager: ServiceManager) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{manager.path} cannot be read: {error}") from error
+        raise UnusableFile(str(manager.path), reason=f"cannot be read: {error}; mend or remove it yourself") from error
 
 
 def find_url(text: str, config: Config) -> str:
@@ -287,7 +286,7 @@ def _find_flag(text: str, flag: str) -> str | None:
 def _quote_systemd(word: str) -> str:
     """Return a word as a unit file writes it: no specifier, no variable and no space of its own takes effect."""
     if any(character in word for character in "\n\r\0"):
-        raise BadInput("a line end cannot stand in a service's command")
+        raise InvalidArgument("command", f"{word!r} has a line end, which cannot stand in a service's command; name another")
     plain = word.replace("%", "%%").replace("$", "$$")
     if re.fullmatch(r"[\w@%+=:,./$~-]+", plain):
         return plain

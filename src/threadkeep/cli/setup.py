@@ -27,7 +27,7 @@ from threadkeep.cli.output import ask_user, open_screen, print_json
 from threadkeep.cli.safe_text import clean
 from threadkeep.cli.settings import read_config
 from threadkeep.client import Config
-from threadkeep.errors import BadInput
+from threadkeep.errors import BadInput, InvalidArgument
 from threadkeep.launch.processes import is_answering
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _look_around(args: Namespace, config: Config) -> Surroundings:
     default = f"http://{f'[{host}]' if ':' in host else host}:{config.port}"
     url = (args.url or default).rstrip("/").removesuffix("/v1")
     if not url.startswith(("http://", "https://")):
-        raise BadInput(f"--url {url!r} is not an address; write http://127.0.0.1:4621")
+        raise InvalidArgument("url", f"--url {url!r} is not an address; write http://127.0.0.1:4621")
     return Surroundings(
         environ=os.environ,
         home=Path.home(),
@@ -98,7 +98,7 @@ def _find_client(name: str) -> Client:
         return CLIENTS[known]
     close = get_close_matches(known, [*CLIENTS, *ALIASES], n=1)
     hint = f"did you mean {ALIASES.get(close[0], close[0])}? " if close else ""
-    raise BadInput(f"setup does not know a client {name!r}; {hint}it knows {', '.join(CLIENTS)}")
+    raise InvalidArgument("client", f"setup does not know a client {name!r}; {hint}it knows {', '.join(CLIENTS)}")
 
 
 def _plan(args: Namespace, client: Client, around: Surroundings) -> list[_Task]:
@@ -109,12 +109,12 @@ def _plan(args: Namespace, client: Client, around: Surroundings) -> list[_Task]:
             tasks += _plan_undo(args, client, way, around, earlier=tasks)
         return tasks
     if len(asked) > 1:
-        raise BadInput("choose one of --gateway and --hooks")
+        raise InvalidArgument("way", "choose one of --gateway and --hooks")
     default: Way = "hooks" if client.name == "codex" and has_chatgpt_login(around) else "gateway"
     way = asked[0] if asked else default
     plan = _plan_way(args, client, way, around)
     if plan.missing:
-        raise BadInput(plan.missing)
+        raise InvalidArgument("client", plan.missing)
     return [_Task(client=client, way=way, plan=plan, change=plan.file.plan(plan.edits))]
 
 
@@ -136,10 +136,10 @@ def _plan_undo(args: Namespace, client: Client, way: Way, around: Surroundings, 
 def _plan_way(args: Namespace, client: Client, way: Way, around: Surroundings) -> Plan:
     if way == "gateway":
         if args.scope == "project":
-            raise BadInput("--scope project goes with --hooks; the gateway is set in your own settings")
+            raise InvalidArgument("scope", "--scope project goes with --hooks; the gateway is set in your own settings")
         return client.gateway(around)
     if client.hooks is None:
-        raise BadInput(f"{client.title} has no hooks for this; use `threadkeep setup {client.name} --gateway`")
+        raise InvalidArgument("way", f"{client.title} has no hooks for this; use `threadkeep setup {client.name} --gateway`")
     return plan_hooks(client, around, program=find_own_program(), store=_resolve_store(args), scope=args.scope)
 
 
@@ -147,7 +147,7 @@ def _resolve_store(args: Namespace) -> str | None:
     """Return the store as a hook is to name it: a path must hold wherever the client runs.
 
     Raises:
-        BadInput: The address has a password in it, which must not stand in settings of another program.
+        InvalidArgument: The address has a password in it, which must not stand in settings of another program.
     """
     if args.store is None:
         return None
@@ -155,7 +155,8 @@ def _resolve_store(args: Namespace) -> str | None:
         return str(Path(args.store).expanduser().absolute())
     user, at, _ = args.store.partition("://")[2].rpartition("@")
     if at and ":" in user:
-        raise BadInput("this address has a password in it, which the client's settings would show; put it into THREADKEEP_STORE")
+        text = "this address has a password in it, which the client's settings would show; put it into THREADKEEP_STORE"
+        raise InvalidArgument("store", text)
     return str(args.store)
 
 
@@ -245,7 +246,7 @@ class _Status:
 def _list_clients(args: Namespace, around: Surroundings) -> int:
     """Print which clients are there, what is set up, and what to type."""
     if _read_ways(args) or args.scope == "project":
-        raise BadInput("name a client: threadkeep setup CLIENT --gateway, or --hooks")
+        raise InvalidArgument("client", "name a client: threadkeep setup CLIENT --gateway, or --hooks")
     clients = [_read_status(args, client, around) for client in CLIENTS.values()]
     url, is_running = hide_secrets(around.url), is_answering(around.url)
     if args.json:

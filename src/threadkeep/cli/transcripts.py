@@ -17,7 +17,7 @@ from threadkeep.cli.store import open_existing_store
 from threadkeep.cli.watch import repeat_until_terminated
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import RESPONSES
-from threadkeep.errors import BadInput
+from threadkeep.errors import UnusableFile
 from threadkeep.transfer.codex_reader import make_file_name
 from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
 from threadkeep.transfer.importer import Importer, ImportReport, Progress
@@ -131,7 +131,7 @@ async def _write_file(path: Path, tk: Threadkeep, thread: Thread, form: str) -> 
     """Write a file whole or not at all, and return how many lines it has.
 
     Raises:
-        BadInput: It cannot be written.
+        UnusableFile: It cannot be written.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -139,7 +139,7 @@ async def _write_file(path: Path, tk: Threadkeep, thread: Thread, form: str) -> 
             lines = await _write(stream, tk, thread, form)
         partial.replace(path)
     except OSError as error:
-        raise BadInput(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
+        raise UnusableFile(repr(str(path)), reason=f"cannot be written: {error.strerror or error}; name another by -o") from error
     finally:
         with suppress(OSError):
             partial.unlink()

@@ -18,7 +18,7 @@ from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.run import choose_strategy, compact_thread
 from threadkeep.compaction.strategies.remote import holds_compaction
 from threadkeep.dialects import Dialect, Request
-from threadkeep.errors import BadInput, InvalidPointer, InvalidTarget, OrdinalConflict, RecordNotFound
+from threadkeep.errors import InvalidArgument, InvalidPointer, InvalidTarget, OrdinalConflict, RecordNotFound
 from threadkeep.hooks import HookEvent
 from threadkeep.items import Item, ItemKind, View, decode_json, seed_chain
 from threadkeep.llm.base import Model, ModelName
@@ -659,5 +659,5 @@ class Thread:
 
 def _parse_way(text: str) -> Way:
     if text not in tuple(Way):
-        raise BadInput(f"mail cannot be sent as {str(text)!r}; the ways are {', '.join(Way)}")
+        raise InvalidArgument("way", f"mail cannot be sent as {str(text)!r}; the ways are {', '.join(Way)}")
     return Way(text)

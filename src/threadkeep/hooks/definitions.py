@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidSetting
 from threadkeep.hooks.events import Facts, HookEvent
 from threadkeep.hooks.reply import HookReply
 
@@ -32,7 +32,7 @@ class Matcher:
     expression that is searched for in the subject.
 
     Raises:
-        BadInput: The pattern is not a valid regular expression.
+        InvalidSetting: The pattern is not a valid regular expression.
     """
 
     pattern: str | None = None
@@ -43,7 +43,8 @@ class Matcher:
         try:
             self.matches("")
         except (re.error, OverflowError, RecursionError) as error:
-            raise BadInput(f"{self.pattern!r} is no matcher: {error}; write manual|auto, *, or a regular expression") from None
+            text = f"{self.pattern!r} is no matcher: {error}; write manual|auto, *, or a regular expression"
+            raise InvalidSetting("matcher", origin="", text=text) from None
 
     def matches(self, subject: str) -> bool:
         if self.pattern is None or self.pattern in EVERYTHING:
@@ -105,7 +106,7 @@ class Hooks:
         """Return these hooks and one more, which runs on `event` where `matcher` matches; see `Matcher`.
 
         Raises:
-            BadInput: The matcher is not a valid regular expression.
+            InvalidSetting: The matcher is not a valid regular expression.
         """
         return self + Hooks(groups=(HookGroup(event=event, matcher=Matcher(matcher), hooks=(hook,)),))
 
@@ -144,17 +145,19 @@ def parse_hooks(table: Mapping[str, object]) -> Hooks:
     whole seconds; the default is 600, and 0 counts as 1.
 
     Raises:
-        BadInput: The table is invalid; the message names the place.
+        InvalidSetting: The table is invalid; the message names the place.
     """
     groups: list[HookGroup] = []
     for name, listed in table.items():
         if name not in list(HookEvent):
-            raise BadInput(f"hooks.{name}: no such event; known: {', '.join(HookEvent)}")
+            text = f"hooks.{name}: no such event; known: {', '.join(HookEvent)}"
+            raise InvalidSetting(f"hooks.{name}", origin="", text=text)
         try:
             tables = msgspec.convert(listed, list[_GroupTable])
         except msgspec.ValidationError as error:
             problem, _, path = str(error).partition(" - at ")
-            raise BadInput(f"hooks.{name}{path.strip('`').removeprefix('$')}: {problem[:1].lower()}{problem[1:]}") from None
+            place = f"hooks.{name}{path.strip('`').removeprefix('$')}"
+            raise InvalidSetting(place, origin="", text=f"{place}: {problem[:1].lower()}{problem[1:]}") from None
         places = [f"hooks.{name}[{index}]" for index in range(len(tables))]
         groups += [_make_group(HookEvent(name), group, place=place) for group, place in zip(tables, places, strict=True)]
     return Hooks(groups=tuple(groups))
@@ -163,8 +166,8 @@ def parse_hooks(table: Mapping[str, object]) -> Hooks:
 def _make_group(event: HookEvent, table: _GroupTable, *, place: str) -> HookGroup:
     try:
         matcher = Matcher(table.matcher)
-    except BadInput as error:
-        raise BadInput(f"{place}.matcher: {error}") from None
+    except InvalidSetting as error:
+        raise InvalidSetting(f"{place}.matcher", origin="", text=f"{place}.matcher: {error}") from None
     return HookGroup(
         event=event,
         matcher=matcher,
@@ -175,5 +178,6 @@ def _make_group(event: HookEvent, table: _GroupTable, *, place: str) -> HookGrou
 def _make_hook(table: _CommandTable, *, place: str) -> CommandHook:
     first = table.command if isinstance(table.command, str) else "".join(table.command[:1])
     if not first.strip():
-        raise BadInput(f"{place}.command is empty; write a line for the shell, or a list of a program and its arguments")
+        text = f"{place}.command is empty; write a line for the shell, or a list of a program and its arguments"
+        raise InvalidSetting(f"{place}.command", origin="", text=text)
     return CommandHook(command=table.command, timeout_s=float(max(table.timeout, 1)), name=place)

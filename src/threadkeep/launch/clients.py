@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from threadkeep.adapters.client_settings.text_edits import read_settings
-from threadkeep.errors import BadInput, CannotLaunch
+from threadkeep.errors import CannotLaunch, UneditableSettings
 from threadkeep.launch.plan import ANTHROPIC_URL, FOLDER, OPENAI_URL, Place, Plan
 
 
@@ -81,7 +81,7 @@ def _override_claude_settings(place: Place, *, needed: bool) -> tuple[str, ...]:
     given = value if equals else "".join(words[at + 1 : at + 2])
     try:
         settings = _parse_json(given if given.lstrip().startswith("{") else (place.folder / given).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, BadInput):
+    except (OSError, UnicodeDecodeError, UneditableSettings):
         raise CannotLaunch("Claude Code", reason=f"its --settings {given!r} is neither JSON nor a file of it") from None
     words[at : at + (1 if equals else 2)] = ["--settings", json.dumps(_merge(settings, ours))]
     return tuple(words)
@@ -182,7 +182,7 @@ def plan_opencode(place: Place) -> Plan:
     given = place.environ.get(OPENCODE_VARIABLE, "")
     try:
         content = _parse_json(given) if given.strip() else {}
-    except BadInput:
+    except UneditableSettings:
         raise CannotLaunch("opencode", reason=f"{OPENCODE_VARIABLE} holds no JSON object; mend or unset it") from None
     config = _read_opencode_config(place, content)
     providers = {name: _find_table(config, "provider", name) for name in _find_table(config, "provider")}
@@ -323,7 +323,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     """Return the object in a settings file, comments and trailing commas allowed; an empty one where it cannot be read."""
     try:
         return _parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, BadInput):
+    except (OSError, UnicodeDecodeError, UneditableSettings):
         return {}
 
 

@@ -15,7 +15,7 @@ from threadkeep.client import Remarked, Thread, Threadkeep
 from threadkeep.compaction import LedgerEntry, Section, Speaker
 from threadkeep.compaction.pins import NOTE_CHARS
 from threadkeep.compaction.state_text import HEADINGS, neutralise
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument
 
 # A model reads the whole answer of a tool, and has a window of its own.
 LONGEST_ANSWER = 24_000
@@ -76,7 +76,7 @@ class Access:
         """Return the thread that a call names, or the default.
 
         Raises:
-            BadInput: The call names none, and there is no default.
+            InvalidArgument: The call names none, and there is no default.
             ThreadNotFound, AmbiguousThread: There is no such thread, or several.
         """
         wanted = name or self.thread
@@ -84,9 +84,11 @@ class Access:
             return await self.tk.find(wanted)
         newest = await self.tk.threads(limit=THREADS_NAMED)
         if not newest:
-            raise BadInput("this store has no threads yet; send a request through the gateway, or import a transcript")
+            raise InvalidArgument(
+                "thread", "this store has no threads yet; send a request through the gateway, or import a transcript"
+            )
         listed = "; ".join(f"{each.id} ({shorten(each.title or 'no title', limit=TITLE_CHARS)})" for each in newest)
-        raise BadInput(f"name a thread with `thread`; the newest are {listed}; the tool `threads` lists more")
+        raise InvalidArgument("thread", f"name a thread with `thread`; the newest are {listed}; the tool `threads` lists more")
 
 
 class _Arguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -136,14 +138,14 @@ def parse_arguments(tool: str, arguments: Arguments, form: type[A]) -> A:
     """Return the arguments of a call.
 
     Raises:
-        BadInput: They do not fit the tool; the error says what is wrong and what the tool takes.
+        InvalidArgument: They do not fit the tool; the error says what is wrong and what the tool takes.
     """
     try:
         return msgspec.convert(dict(arguments or {}), form, strict=True)
     except msgspec.ValidationError as error:
         fields = sorted(msgspec.structs.fields(form), key=lambda field: not field.required)
         names = ", ".join(field.name if field.required else f"{field.name} (optional)" for field in fields)
-        raise BadInput(f"{tool} cannot be called like this: {error}. It takes {names}.") from None
+        raise InvalidArgument("arguments", f"{tool} cannot be called like this: {error}. It takes {names}.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,13 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument, MissingExtra
 from threadkeep.session.tools import Tool
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.server import MCPServer
     from mcp.types import CallToolResult
-
-MISSING = "MCP servers need the extra `mcp`; pip install 'threadkeep[mcp]'"
 
 
 @asynccontextmanager
@@ -28,17 +26,19 @@ async def mcp_tools(server: str | MCPServer, *, environ: Mapping[str, str] | Non
         environ: The environment of a server that is started; None takes the SDK's safe subset.
 
     Raises:
-        BadInput: The extra is missing, or the server cannot be started, reached or understood.
+        MissingExtra: The SDK is not installed.
+        InvalidArgument: The server cannot be started, reached or understood.
     """
     if find_spec("mcp") is None:
-        raise BadInput(MISSING)
+        raise MissingExtra("an MCP server", extra="mcp")
     from mcp import MCPError
 
     client = _make_client(server, environ=environ)
     try:
         await client.__aenter__()
     except (MCPError, OSError, ValueError, ExceptionGroup) as error:
-        raise BadInput(f"the MCP server {_name_server(server)!r} cannot be used: {_explain(error)}") from error
+        text = f"the MCP server {_name_server(server)!r} cannot be used: {_explain(error)}; check its URL or command"
+        raise InvalidArgument("server", text) from error
     try:
         listed, cursor = [], None
         while True:

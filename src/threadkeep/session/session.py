@@ -12,10 +12,10 @@ from threadkeep.client import CompactionReport, Head, Thread, Threadkeep, TurnSc
 from threadkeep.compaction.backend import Order
 from threadkeep.dialects import Dialect, Request, ToolCall, find_dialect
 from threadkeep.errors import (
-    BadInput,
     CompactionError,
     CompactionStopped,
     Conflict,
+    InvalidArgument,
     ModelOverflow,
     ModelUnavailable,
     UnknownModel,
@@ -235,7 +235,7 @@ class Session:
         if not isinstance(said, str):
             return list(said or ())
         if not said.strip():
-            raise BadInput("the message is empty, and providers refuse empty messages; nothing was recorded")
+            raise InvalidArgument("said", "the message is empty, and providers refuse empty messages; nothing was recorded")
         return [decode_json(self.thread.dialect.make_user_message(said).raw)]
 
     async def _run_turn(self, turn: TurnScope, hear: Hear) -> Answer:

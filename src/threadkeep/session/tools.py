@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import msgspec
 
 from threadkeep.dialects import ToolCall
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument, InvalidTool
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.records import Memory
 from threadkeep.session.events import Returned
@@ -43,12 +43,12 @@ def tool_from(function: Callable[..., object]) -> Tool:
     in a thread. A text result is given to the model as it is, any other as JSON.
 
     Raises:
-        BadInput: The function has no docstring, or an argument without an annotation or of a type that JSON does not have.
+        InvalidTool: The function has no docstring, or an argument without an annotation or of a type that JSON does not have.
     """
     name = getattr(function, "__name__", type(function).__name__)
     description = inspect.getdoc(function)
     if not description:
-        raise BadInput(f"tool {name!r} has no docstring; write one, the model reads it as the tool's description")
+        raise InvalidTool(name, reason="has no docstring; write one, the model reads it as the tool's description")
     arguments = _define_arguments(function, name=name)
     (_, schemas) = msgspec.json.schema_components((arguments,), ref_template=ROOT + "{name}")
     schema = {key: value for key, value in schemas.pop(name).items() if key != "title"}
@@ -66,12 +66,14 @@ def decode_arguments(text: str) -> dict[str, Any]:
     """Return a call's arguments.
 
     Raises:
-        BadInput: They are not a JSON object, as when the model was cut off.
+        InvalidArgument: They are not a JSON object, as when the model was cut off.
     """
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise BadInput(f"the arguments are not a JSON object: {error}") from error
+        raise InvalidArgument(
+            "arguments", f"the arguments are not a JSON object: {error}; call the tool again with one"
+        ) from error
 
 
 def _define_arguments(function: Callable[..., object], *, name: str) -> type[msgspec.Struct]:
@@ -80,7 +82,9 @@ def _define_arguments(function: Callable[..., object], *, name: str) -> type[msg
     for parameter in inspect.signature(function).parameters.values():
         by_name = parameter.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         if parameter.name not in hints or not by_name:
-            raise BadInput(f"tool {name!r}: argument {parameter.name!r} needs a type annotation and must be accepted by name")
+            raise InvalidTool(
+                name, reason=f"has an argument {parameter.name!r} without an annotation, or not by name; give it both"
+            )
         required = parameter.default is inspect.Parameter.empty
         hint = hints[parameter.name]
         fields.append((parameter.name, hint) if required else (parameter.name, hint, parameter.default))
@@ -88,7 +92,7 @@ def _define_arguments(function: Callable[..., object], *, name: str) -> type[msg
         made = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
         msgspec.json.schema_components((made,))
     except TypeError as error:
-        raise BadInput(f"tool {name!r}: {error}") from error
+        raise InvalidTool(name, reason=f"has an argument of a type that JSON does not have: {error}") from error
     return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from threadkeep.errors import BadInput, CopyConflict, ThreadNotFound
+from threadkeep.errors import CopyConflict, InvalidArgument, ThreadNotFound
 from threadkeep.store import NewRecord, NewThread, Record, Span, ThreadRow
 from threadkeep.store.base import FullStore
 
@@ -52,14 +52,15 @@ async def copy_threads(
         at_ms: The time of erasure for records that are erased in the source.
 
     Raises:
-        BadInput: The tenants have different keys.
+        InvalidArgument: The tenants have different keys.
         ThreadNotFound: One of `only` is not in the source.
         CopyConflict: A thread of the same id is in the target and is another.
     """
     if source.tenant.key != target.tenant.key:
-        raise BadInput(
+        raise InvalidArgument(
+            "target",
             f"tenant {target.tenant.name!r} of the target has a key of its own, by which no copied history would be found again; "
-            "copy into a store that does not have this tenant yet"
+            "copy into a store that does not have this tenant yet",
         )
     rows = await _choose_threads(source, only)
     # Create all threads before filling any: a parent may be written to long after it was forked.

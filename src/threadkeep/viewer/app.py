@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from threadkeep import __version__
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import DEFAULT
-from threadkeep.errors import BadInput, ThreadkeepError
+from threadkeep.errors import InvalidArgument, ThreadkeepError
 from threadkeep.gateway.app import MakePages, PageContext
 from threadkeep.gateway.control.events import ALIVE, OPENING, NotifyingStore, Silence, follow, wait_for_change
 from threadkeep.gateway.error_statuses import find_status
@@ -241,7 +241,7 @@ def drop_own_origin(call: Call) -> Call:
 async def _read_form(caller: Caller) -> dict[str, str]:
     body = await caller.read(limit=FORM_LIMIT)
     if body is None:
-        raise BadInput(f"the form is longer than {FORM_LIMIT} bytes; shorten the text")
+        raise InvalidArgument("form", f"the form is longer than {FORM_LIMIT} bytes; shorten the text")
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
@@ -272,7 +272,7 @@ async def change_thread(change: str, thread: Thread, form: Mapping[str, str]) ->
             rolled_back = await thread.rollback(turns=read_number(form, "turns") or 1)
             return _link_change(change, thread.id, at=rolled_back.at)
         case _:
-            raise BadInput(f"there is no change called {change!r}")
+            raise InvalidArgument("change", f"there is no change called {change!r}; use the forms of the pages")
 
 
 def _link_change(change: str, thread_id: str, *, at: int | None = None) -> str:

@@ -14,7 +14,7 @@ from threadkeep.compaction import Section, read_ledger
 from threadkeep.compaction.report import compare
 from threadkeep.compaction.run import find_newest_failed_attempts
 from threadkeep.compaction.strategies import STRATEGIES
-from threadkeep.errors import BadInput, InvalidPointer, StoreCorrupt
+from threadkeep.errors import InvalidArgument, InvalidPointer, StoreCorrupt
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.memory.memory import Memories
 from threadkeep.store import RecordKind, Span
@@ -187,7 +187,7 @@ async def show_timeline(request: Request) -> Response:
     tk, thread, query = request.tk, await request.find_thread(), request.query
     kind = query.get("side", "all")
     if kind not in KINDS:
-        raise BadInput(f"a timeline has no side {kind!r}; choose one of {', '.join(KINDS)}")
+        raise InvalidArgument("side", f"a timeline has no side {kind!r}; choose one of {', '.join(KINDS)}")
     place = Place(kind=kind, **{name: read_number(query, name) for name in ("at", "before", "after", "since")})
     numbers = {each.record.ordinal: each.number for each in await number_compactions(tk.backend.store, thread.id)}
     values: Values = {"page": await read_timeline(tk, thread, place), "place": place, "kinds": KINDS, "numbers": numbers}
@@ -290,11 +290,11 @@ def read_number(query: Mapping[str, str], name: str) -> int | None:
     """Return a number from an address or a form; None if it is empty.
 
     Raises:
-        BadInput: It is not a number.
+        InvalidArgument: It is not a number.
     """
     text = query.get(name, "").strip().removeprefix("#")
     if not text:
         return None
     if not (text.isascii() and text.isdecimal()) or len(text) > 15:
-        raise BadInput(f"{name} must be a number, not {text!r}")
+        raise InvalidArgument(name, f"{name} must be a number, not {text!r}")
     return int(text)

@@ -50,7 +50,7 @@ def test_a_configuration_nobody_can_read_is_said_and_raised_nowhere(home: Path) 
     (home / "threadkeep.toml").write_text("store = 7\n", encoding="utf-8")
     engine, shown = engine_for(home), turns(1, 5)
     assert engine.compress(shown) is shown
-    assert engine.trouble == f"BadInput: store ({home / 'threadkeep.toml'}) must be a text, not 7"
+    assert engine.trouble == f"InvalidSetting: store ({home / 'threadkeep.toml'}) must be a text, not 7"
 
 
 def test_the_list_never_grows(home: Path) -> None:

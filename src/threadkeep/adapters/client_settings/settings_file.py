@@ -30,7 +30,7 @@ from threadkeep.adapters.client_settings.text_edits import (
     read_settings,
     undo_part,
 )
-from threadkeep.errors import BadInput
+from threadkeep.errors import UneditableSettings, UnusableFile
 
 OWNER_ONLY = 0o600
 # Settings may hold keys of providers; a diff of the lines around ours must not show them. `env_key` only names a variable.
@@ -89,7 +89,7 @@ class SettingsFile:
         """Whether everything `edits` write is there.
 
         Raises:
-            BadInput: The file cannot be read or understood.
+            UnusableFile: The file cannot be read or understood.
         """
         values = self.read()
         return all(is_there(values, edit) for edit in edits)
@@ -98,7 +98,7 @@ class SettingsFile:
         """Return the settings as values; empty where there is no file.
 
         Raises:
-            BadInput: The file cannot be read or understood.
+            UnusableFile: The file cannot be read or understood.
         """
         with self._name_in_errors():
             return read_settings(_read(self.path) or "", self.form)
@@ -112,7 +112,7 @@ class SettingsFile:
         """Return the change that makes `edits` stand in the file; none where they do already.
 
         Raises:
-            BadInput: The file cannot be read, is not what it should be, or has something else where an edit belongs.
+            UnusableFile: The file cannot be read, is not what it should be, or has something else where an edit belongs.
         """
         before = _read(self.path)
         if self.holds(edits):
@@ -136,7 +136,7 @@ class SettingsFile:
         first.
 
         Raises:
-            BadInput: The file cannot be read, or is not what it should be.
+            UnusableFile: The file cannot be read, or is not what it should be.
         """
         now, note = _read(self.path) if after is None else after.after, self._read_note()
         if now is None or (note is None and not unnoted):
@@ -157,10 +157,10 @@ class SettingsFile:
         """Write a planned change and its note; a change without a note is an undo, and its note goes.
 
         Raises:
-            BadInput: The file was changed since the plan was made, or cannot be written.
+            UnusableFile: The file was changed since the plan was made, or cannot be written.
         """
         if _read(self.path) != change.before:
-            raise BadInput(f"{self.path} was changed meanwhile; nothing was written, run this again")
+            raise UnusableFile(str(self.path), reason="was changed meanwhile; nothing was written, run this again")
         if change.note is not None:
             write_file(self._note_file, change.note)
         if change.after is None:
@@ -204,8 +204,8 @@ class SettingsFile:
         """Name the file in an error about its content."""
         try:
             yield
-        except BadInput as error:
-            raise BadInput(f"{self.path}: {error}; nothing was changed") from error
+        except UneditableSettings as error:
+            raise UnusableFile(str(self.path), reason=f"cannot be used: {error}; nothing was changed") from error
 
 
 def hide_secrets(text: str) -> str:
@@ -220,16 +220,16 @@ def _read(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}; nothing was changed") from error
+        raise UnusableFile(str(path), reason=f"cannot be read: {error.strerror}; nothing was changed") from error
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path} cannot be read: it is not UTF-8; nothing was changed") from error
+        raise UnusableFile(str(path), reason="cannot be read: it is not UTF-8; nothing was changed") from error
 
 
 def write_file(path: Path, body: bytes) -> None:
     """Write a file whole or not at all; one that is there keeps its mode, and a link stays a link.
 
     Raises:
-        BadInput: It cannot be written.
+        UnusableFile: It cannot be written.
     """
     target = path.resolve()
     try:
@@ -246,4 +246,6 @@ def write_file(path: Path, body: bytes) -> None:
         finally:
             Path(name).unlink(missing_ok=True)
     except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+        raise UnusableFile(
+            str(path), reason=f"cannot be written: {error.strerror}; check its permissions and the disk"
+        ) from error

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from threadkeep.errors import BadInput
+from threadkeep.errors import UneditableSettings
 
 Form = Literal["json", "jsonc", "toml", "yaml"]
 
@@ -53,7 +53,7 @@ def read_settings(text: str, form: Form) -> dict[str, object]:
     """Return settings as values; of several members with one name the last counts.
 
     Raises:
-        BadInput: They cannot be understood; the message says in which line.
+        UneditableSettings: They cannot be understood; the message says in which line.
     """
     if form == "yaml":
         return _read_yaml(text)
@@ -63,13 +63,15 @@ def read_settings(text: str, form: Form) -> dict[str, object]:
         values = json.loads(_hide_comments(text, form), strict=False) if text.strip() else {}
     except tomllib.TOMLDecodeError as error:
         where = re.search(r"line (\d+)", str(error))
-        raise BadInput(f"line {where[1] if where else '?'}: this is not valid TOML ({error})") from error
+        line = f"line {where[1] if where else '?'}"
+        raise UneditableSettings(line, f"{line}: this is not valid TOML ({error})") from error
     except json.JSONDecodeError as error:
-        raise BadInput(f"line {error.lineno}: this is not valid JSON ({error.msg})") from error
+        line = f"line {error.lineno}"
+        raise UneditableSettings(line, f"{line}: this is not valid JSON ({error.msg})") from error
     except RecursionError as error:
-        raise BadInput("this is nested too deeply") from error
+        raise UneditableSettings("", "this is nested too deeply") from error
     if not isinstance(values, dict):
-        raise BadInput("line 1: this is not a JSON object")
+        raise UneditableSettings("line 1", "line 1: this is not a JSON object")
     return values
 
 
@@ -90,7 +92,7 @@ def make_edit(text: str, form: Form, edit: Put | Add) -> tuple[str, list[Part]]:
     """Return the text with the edit, and the steps that made it: objects and lists on the way to the value come first.
 
     Raises:
-        BadInput: The text cannot be understood, or cannot be edited in place.
+        UneditableSettings: The text cannot be understood, or cannot be edited in place.
     """
     parts: list[Part] = []
     text = text if text.strip() or form in ("toml", "yaml") else "{}\n"
@@ -100,7 +102,9 @@ def make_edit(text: str, form: Form, edit: Put | Add) -> tuple[str, list[Part]]:
             part = msgspec.structs.replace(part, new=re.sub("\r?\n", "\r\n", part.new))
         edited = _replace(text, part.start, part.old, part.new)
         if not _changes_only(part, values, edited, form) or not is_there(read_settings(edited, form), _read_aim(part)):
-            raise BadInput(f"{'.'.join(part.path)} cannot be set here by an edit in place; write it yourself: {part.new.strip()}")
+            name = ".".join(part.path)
+            text = f"{name} cannot be set here by an edit in place; write it yourself: {part.new.strip()}"
+            raise UneditableSettings(name, text)
         text = edited
         parts.append(part)
     return text, parts
@@ -144,7 +148,7 @@ def _changes_only(part: Part, values: object, edited: str, form: Form) -> bool:
     element = part.value if part.is_element else None
     try:
         return _drop(read_settings(edited, form), part.path, element) == _drop(values, part.path, element)
-    except BadInput:
+    except UneditableSettings:
         return False
 
 
@@ -210,7 +214,8 @@ def _plan_json_step(text: str, form: Form, edit: Put | Add) -> Part:
     at = _skip(bare, 0)
     for depth, key in enumerate(edit.path, start=1):
         if bare[at] != "{":
-            raise BadInput(f"{'.'.join(edit.path[: depth - 1])} is not an object")
+            name = ".".join(edit.path[: depth - 1])
+            raise UneditableSettings(name, f"{name} is not an object; make it one, or remove it")
         path, is_last = edit.path[:depth], depth == len(edit.path)
         member = next((each for each in reversed([*_list_members(bare, at)]) if each.key == key), None)
         if member is None:
@@ -222,7 +227,8 @@ def _plan_json_step(text: str, form: Form, edit: Put | Add) -> Part:
             return Part(path=path, value=edit.value, start=member.start, old=text[member.start : member.stop], new=new)
         at = member.value_start
     if bare[at] != "[":
-        raise BadInput(f"{'.'.join(edit.path)} is not a list")
+        name = ".".join(edit.path)
+        raise UneditableSettings(name, f"{name} is not a list; make it one, or remove it")
     start, old, new = _append(text, bare, at, "", edit.value)
     return Part(path=edit.path, value=edit.value, is_element=True, start=start, old=old, new=new)
 
@@ -271,7 +277,7 @@ def _read_yaml(text: str) -> dict[str, object]:
             earlier = found[key]
             found[key] = [*earlier, item] if isinstance(earlier, list) else [item]
         else:
-            raise BadInput(f"line {number}: setup understands plain `key: value` lines only")
+            raise UneditableSettings(f"line {number}", f"line {number}: setup understands plain `key: value` lines only")
     return found
 
 
@@ -310,6 +316,6 @@ def _plan_block(text: str, form: Form, edit: Put | Add, values: Mapping[str, obj
         added = [str(each) for each in edit.value] if isinstance(edit.value, list) else []
         block, advice = [f"{name}:", *(f"  - {each}" for each in added)], f"{name} is there already; add {', '.join(added)} to it"
     if get_value(values, edit.path) is not None:
-        raise BadInput(f"{advice} yourself")
+        raise UneditableSettings(name, f"{advice} yourself")
     gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
     return Part(path=edit.path, value=edit.value, start=len(text), old="", new=gap + "".join(f"{line}\n" for line in block))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from threadkeep.adapters.hermes.engine import ENGINE
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument
 
 MARK: Final = "THREADKEEP FOUND "
 LONGEST_S: Final = 180
@@ -78,7 +78,7 @@ def find_host_python(named: str | None, *, environ: Mapping[str, str]) -> str:
     """Return the interpreter of Hermes: the one named, that of its command, or this one.
 
     Raises:
-        BadInput: Hermes was not found.
+        InvalidArgument: Hermes was not found.
     """
     if named is not None:
         return named
@@ -87,7 +87,7 @@ def find_host_python(named: str | None, *, environ: Mapping[str, str]) -> str:
         return found
     if find_spec("run_agent") is not None:
         return sys.executable
-    raise BadInput("`hermes` is not on the PATH; name its Python with --hermes-python")
+    raise InvalidArgument("hermes_python", "`hermes` is not on the PATH; name its Python with --hermes-python")
 
 
 def _find_interpreter(command: Path) -> str | None:
@@ -108,7 +108,7 @@ def probe_host(python: str, *, home: Path, environ: Mapping[str, str]) -> dict[s
     """Ask the host about itself and its engine.
 
     Raises:
-        BadInput: The interpreter cannot be started or does not answer.
+        InvalidArgument: The interpreter cannot be started or does not answer.
     """
     try:
         ran = subprocess.run(
@@ -120,10 +120,12 @@ def probe_host(python: str, *, home: Path, environ: Mapping[str, str]) -> dict[s
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"{python} could not be started: {type(error).__name__}") from error
+        text = f"{python} could not be started: {type(error).__name__}; name Hermes' Python with --hermes-python"
+        raise InvalidArgument("hermes_python", text) from error
     line = next((line for line in ran.stdout.splitlines() if line.startswith(MARK)), None)
     if line is None:
-        raise BadInput(f"{python} did not answer; is Hermes installed there?")
+        text = f"{python} did not answer; install Hermes there, or name its Python with --hermes-python"
+        raise InvalidArgument("hermes_python", text)
     answer: dict[str, Any] = json.loads(line.removeprefix(MARK))
     return answer
 
