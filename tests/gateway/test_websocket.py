@@ -114,6 +114,26 @@ async def test_only_new_items_are_sent_and_the_provider_gets_all(store: Path, tr
 
 
 @both
+async def test_a_client_that_connects_anew_goes_on_in_its_thread(store: Path, transport: str) -> None:
+    """Codex sends its whole history then, and says in each item of the provider's which turn it was."""
+    script = [say("one"), call("bash", {}, call_id="call_1"), say("three"), say("four")]
+    async with served(store, script, sockets=transport == "websocket") as (url, provider, tk):
+        async with connected(url) as client:
+            await client.say("ONE")
+            await client.send("TWO")
+            await client.send([{"type": "function_call_output", "call_id": "call_1", "output": "done"}])
+        told = {"internal_chat_message_metadata_passthrough": {"turn_id": "turn_1", "content_item_kinds": ["unknown"]}}
+        history = [item if item.get("role") == "user" else {**item, **told} for item in provider.requests[-1].input]
+        history += [{"role": "assistant", "content": "three", **told}, {"role": "user", "content": "FOUR"}]
+        async with connected(url) as client:
+            await client.send(history)
+        [thread] = await threads(tk)
+        recorded = [record.kind for record in await thread.records()]
+    assert texts(provider.requests[3].input) == texts(history)
+    assert (recorded.count(RecordKind.ITEM), recorded.count(RecordKind.META)) == (7, 1)
+
+
+@both
 async def test_a_request_may_be_prepared(store: Path, transport: str) -> None:
     """Codex sends its first items ahead and asks for nothing; the provider meets them with the first request."""
     async with served(store, [say("one")], sockets=transport == "websocket") as (url, provider, _), connected(url) as client:

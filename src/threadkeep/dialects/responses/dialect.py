@@ -17,7 +17,8 @@ from threadkeep.dialects.values import ABORTED, ERASED_NAME, UNREADABLE, Request
 from threadkeep.items import Item, View
 
 TEXT_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
-VOLATILE: Final = frozenset({"id", "status", "cache_control"})
+# Codex adds the last one to what it sends back: a history built by response ids is without it, and after a reconnect it is there.
+VOLATILE: Final = frozenset({"id", "status", "cache_control", "internal_chat_message_metadata_passthrough"})
 # Written by a model's provider for itself. Reasoning is dropped whole; a compaction stands for a history, which must be said.
 SEALED: Final = frozenset({"reasoning", "compaction", "context_compaction", "compaction_summary"})
 
