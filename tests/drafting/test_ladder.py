@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from threadkeep import Config, Head, Thread, Threadkeep
 from threadkeep.compaction.backend import Order
 from threadkeep.compaction.strategies import find_strategy
 from threadkeep.compaction.strategies.requests import estimate_request
+from threadkeep.dialects import Request
 from threadkeep.errors import BadInput, CompactionRunning, StaleCheckpoint, UnknownStrategy
 from threadkeep.llm import RetryPolicy
 from threadkeep.store import RecordKind
@@ -216,15 +218,36 @@ async def test_a_provider_that_says_too_large_is_believed_once(tk: Threadkeep, s
 
 
 async def test_overflows_are_bounded_by_a_small_constant(tk: Threadkeep, speech: Speech) -> None:
-    """A provider that refuses everything is asked three times, each time for less, and not once per item."""
+    """A provider that refuses everything is asked a few times, each time for half at most, and not once per item."""
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 40)
     async with ScriptedModel([Overflows()] * 3, dialect=speech.dialect, window_tokens=ROOM) as model:
         report = await thread.compact(strategy="session", model=model, head=Head())
     assert [attempt.outcome for attempt in report.attempts] == ["model_overflow", "taken"]
     sizes = [estimate_request(request) for request in model.requests]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[2] < sizes[0] // 2
+    assert all(2 * smaller < larger for larger, smaller in itertools.pairwise(sizes))
+
+
+async def test_a_draft_that_overflows_goes_on_in_parts_until_they_fit(tk: Threadkeep, speech: Speech) -> None:
+    """A provider takes far less than expected: what it has read counts, and the rest comes in smaller parts."""
+    thread = await tk.thread("t", dialect=speech.dialect)
+    await play(thread, speech, 1, 120)
+    read: list[str] = []
+
+    def answer(request: Request) -> Step:
+        if estimate_request(request) > 5_000:
+            return Overflows()
+        read.append(str(request))
+        return says(block(active=f"Finding {len(read)} (#1)", handoff=f"part {len(read)} read"))
+
+    model = ScriptedModel([answer] * 40, dialect=speech.dialect, window_tokens=ROOM)
+    report = await thread.compact(strategy="session", model=model, head=Head())
+    assert [attempt.outcome for attempt in report.attempts] == ["taken"]
+    assert len(model.requests) - len(read) <= 4
+    for number in range(1, 121):
+        assert any(f"Please look into part {number} of the parser." in part for part in read)
+    texts = [entry.text for entry in (await thread.state()).entries]
+    assert all(f"Finding {number}" in texts for number in range(1, len(read) + 1))
 
 
 async def test_a_span_larger_than_the_model_is_told_in_parts_and_nothing_is_left_out(tk: Threadkeep, speech: Speech) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.drafting.test_branching import opaque
 from tests.parity.vocabulary import OFFERED, SPEECHES, STATE, Speech, play, seen, turn, turns
 
-from threadkeep import Threadkeep
+from threadkeep import Config, Threadkeep
+from threadkeep.items import decode_json
 from threadkeep.testing.scripted_model import Compacts, ScriptedModel, ScriptedRemoteModel, Step, refuses
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +51,24 @@ async def test_another_provider_or_account_is_not_shown_it(tk: Threadkeep, speec
     text = str(list(await thread.window(issuer=issuer)))
     assert "sealed" not in text
     assert "Please look into part 1 of the parser." in text
+
+
+async def test_a_provider_that_takes_instructions_is_told_the_users_prompt_and_focus(store_file: Path, speech: Speech) -> None:
+    """Anthropic's compaction follows them; OpenAI's takes none."""
+    config = Config(store=str(store_file), model_context_window=4_000, compact_prompt="List every port that was named.")
+    async with Threadkeep(config) as tk:
+        thread = await tk.thread("t", dialect=speech.dialect)
+        await play(thread, speech, 1, 8)
+        steps = [Compacts(items=(opaque(speech, 1),))]
+        async with ScriptedRemoteModel(steps, dialect=speech.dialect, window_tokens=ROOM) as model:
+            await thread.compact(strategy="remote", model=model, focus="the lexer")
+    fields = {name: decode_json(raw) for name, raw in model.requests[0].fields.items()}
+    if speech.dialect == "responses":
+        assert "compaction" not in fields
+    else:
+        assert fields["compaction"]["type"] == "summarize"
+        told = fields["compaction"]["instructions"]
+        assert ("List every port that was named." in told, "the lexer" in told) == (True, True)
 
 
 async def test_the_provider_is_sent_the_settled_history_alone(tk: Threadkeep, speech: Speech) -> None:

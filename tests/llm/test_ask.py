@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,8 +35,9 @@ async def asked(wire: Wire, reply: HttpReply) -> ModelError | str:
             return error
 
 
+UNKEPT = {"store": False, "include": ["reasoning.encrypted_content"]}
 SENT: dict[str, dict[str, Any]] = {
-    "responses": {**RESPONSES.question, "model": "gpt-test", "stream": True},
+    "responses": {**RESPONSES.question, **UNKEPT, "model": "gpt-test", "stream": True},
     "chat": {**CHAT.question, "model": "qwen", "stream": True, "stream_options": {"include_usage": True}},
     "messages": {**MESSAGES.question, "model": "claude-test", "stream": True},
 }
@@ -59,7 +61,32 @@ async def test_items_keep_their_exact_bytes() -> None:
     async with ModelServer([streamed("responses", "ok")]) as server, RESPONSES.open(server.origin) as model:
         await model.ask(request)
     item = b'{"role":"user",  "content":"caf\\u00e9", "weight": 1.00}'
-    assert server.requests[0].raw == b'{"input":[' + item + b'],"x":1e3,"model":"gpt-test","stream":true}'
+    unkept = b'"store":false,"include":["reasoning.encrypted_content"]'
+    assert server.requests[0].raw == b'{"input":[' + item + b'],"x":1e3,' + unkept + b',"model":"gpt-test","stream":true}'
+
+
+async def test_openai_keeps_nothing_unless_told_to_and_is_sent_no_reasoning_that_only_it_has() -> None:
+    """`store` and `include` of the caller count; a bare id of reasoning is sent only where the provider keeps it."""
+    stored = {"type": "reasoning", "id": "rs_1", "summary": []}
+    question = {"role": "user", "content": "Go on."}
+    asked: tuple[dict[str, Any], ...] = ({}, {"store": True}, {"include": []})
+    async with ModelServer([streamed("responses", "ok")] * 3) as server, RESPONSES.open(server.origin) as model:
+        for more in asked:
+            await model.ask(request_of("responses", {"input": [stored, question], **more}))
+    bodies = [{name: request.body.get(name) for name in ("input", "store", "include")} for request in server.requests]
+    assert bodies == [
+        {"input": [question], **UNKEPT},
+        {"input": [stored, question], **UNKEPT, "store": True},
+        {"input": [question], **UNKEPT, "include": []},
+    ]
+
+
+async def test_a_model_that_does_not_reason_is_not_asked_for_its_reasoning() -> None:
+    """OpenAI refuses that."""
+    plain = replace(RESPONSES, named=lambda origin: "openai:gpt-4o")
+    async with ModelServer([streamed("responses", "ok")]) as server, plain.open(server.origin) as model:
+        await model.ask(request_of("responses", {"input": [{"role": "user", "content": "Go on."}]}))
+    assert (server.requests[0].body["store"], "include" in server.requests[0].body) == (False, False)
 
 
 async def test_a_model_of_anthropic_is_always_given_a_bound() -> None:

@@ -35,39 +35,50 @@ SUMMARISED = {
 }
 
 
-async def compacted(wire: Wire, body: dict[str, Any], reply: HttpReply) -> tuple[RemoteCompaction, ModelServer]:
-    async with ModelServer([reply]) as server, wire.open(server.origin) as model:
+async def compacted(wire: Wire, body: dict[str, Any], *replies: HttpReply) -> tuple[RemoteCompaction, ModelServer]:
+    async with ModelServer(list(replies)) as server, wire.open(server.origin) as model:
         assert isinstance(model, RemoteCompactor)
         return await model.compact(request_of(wire.dialect, body)), server
 
 
-async def failure(wire: Wire, reply: HttpReply) -> ModelError:
+async def failure(wire: Wire, *replies: HttpReply) -> ModelError:
     with pytest.raises(ModelError) as caught:
-        await compacted(wire, dict(wire.question), reply)
+        await compacted(wire, dict(wire.question), *replies)
     return caught.value
+
+
+TRIGGER = {"type": "compaction_trigger"}
+UNKNOWN = {"error": {"message": "Invalid value: 'compaction_trigger'.", "param": "input[1].type"}}
 
 
 async def test_openai_is_sent_the_history_and_what_its_prefix_is_made_of() -> None:
     """What only shapes an answer stays behind; the items come back with their bytes, bound to their issuer."""
+    stored = {"type": "reasoning", "id": "rs_1", "summary": []}
+    kept = {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAB"}
     turn = {
         "model": "gpt-other",
         "instructions": "Be brief.",
-        "input": [USER],
+        "input": [USER, stored, kept],
         "tools": [{"type": "function", "name": "shell"}],
         "parallel_tool_calls": True,
         "prompt_cache_key": "thread-1",
         "reasoning": {"effort": "high"},
         "stream": True,
-        "store": False,
-        "include": ["reasoning.encrypted_content"],
         "tool_choice": "auto",
         "metadata": {"a": "b"},
     }
-    made, server = await compacted(RESPONSES, turn, object_reply(COMPACTED))
+    answer = {**COMPACTED, "object": "response", "status": "completed"}
+    made, server = await compacted(RESPONSES, turn, object_reply(answer))
     received = server.requests[0]
-    left_behind = ("stream", "store", "include", "tool_choice", "metadata")
-    assert (received.method, received.path) == ("POST", "/v1/responses/compact")
-    assert received.body == {name: value for name, value in turn.items() if name not in left_behind} | {"model": "gpt-test"}
+    left_behind = ("stream", "tool_choice", "metadata")
+    assert (received.method, received.path) == ("POST", "/v1/responses")
+    assert received.headers["x-codex-beta-features"] == "remote_compaction_v2"
+    assert received.body == {name: value for name, value in turn.items() if name not in left_behind} | {
+        "model": "gpt-test",
+        "input": [USER, kept, TRIGGER],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
     assert made == RemoteCompaction(
         items=(Item(_as_sent(USER)), Item(_as_sent(SEALED))),
         issuer=name_issuer(f"{server.origin}/v1", credential=CREDENTIAL),
@@ -77,32 +88,40 @@ async def test_openai_is_sent_the_history_and_what_its_prefix_is_made_of() -> No
     )
 
 
-async def test_openai_compacts_on_the_way_to_an_answer_where_there_is_no_endpoint_for_it() -> None:
-    """The same history goes to the endpoint of turns with `context_management`; where that worked, it is asked so at once."""
-    missing = object_reply({"error": {"message": "no such endpoint"}}, status=404)
-    answer = {"id": "resp_1", "object": "response", "status": "incomplete", "output": [SEALED], "usage": COMPACTED["usage"]}
+@pytest.mark.parametrize(
+    "answer",
+    [
+        object_reply(UNKNOWN, status=400),
+        object_reply({"error": {"message": "no such endpoint"}}, status=404),
+        object_reply({"id": "resp_1", "object": "response", "status": "completed", "output": [USER]}),
+    ],
+    ids=["refused", "missing", "answered"],
+)
+async def test_openai_is_asked_at_its_own_address_where_the_trigger_is_unknown(answer: HttpReply) -> None:
+    """The same history goes to `/responses/compact`; where that worked, it is asked so at once."""
     turn = {"input": [USER], "instructions": "Be brief.", "stream": True, "max_output_tokens": 4_000}
-    async with ModelServer([missing, *([object_reply(answer)] * 2)]) as server, RESPONSES.open(server.origin) as model:
+    async with ModelServer([answer, *([object_reply(COMPACTED)] * 2)]) as server, RESPONSES.open(server.origin) as model:
         assert isinstance(model, RemoteCompactor)
         first = await model.compact(request_of("responses", turn))
         second = await model.compact(request_of("responses", turn))
     paths = [request.path for request in server.requests]
-    assert paths == ["/v1/responses/compact", "/v1/responses", "/v1/responses"]
-    assert server.requests[1].body == {
-        "model": "gpt-test",
-        "input": [USER],
-        "instructions": "Be brief.",
-        "context_management": [{"type": "compaction", "compact_threshold": 1000}],
-        "max_output_tokens": 16,
-        "store": False,
-    }
+    assert paths == ["/v1/responses", "/v1/responses/compact", "/v1/responses/compact"]
+    assert server.requests[1].body == {"model": "gpt-test", "input": [USER], "instructions": "Be brief."}
     assert first == second
-    assert (first.items, first.input_tokens) == ((Item(_as_sent(SEALED)),), 900)
+    assert (first.items[1:], first.input_tokens) == ((Item(_as_sent(SEALED)),), 900)
 
 
 async def test_an_endpoint_that_refuses_is_not_taken_for_one_that_is_missing() -> None:
     """Any other refusal is the provider's word on this history."""
     assert isinstance(await failure(RESPONSES, object_reply({"error": {"message": "no"}}, status=400)), ModelRejected)
+
+
+async def test_anthropic_is_told_what_to_keep() -> None:
+    """Instructions that a strategy put into the request are sent."""
+    own = {"type": "summarize", "instructions": "Keep the ports."}
+    body = {"messages": [{"role": "user", "content": "Ship it."}], "compaction": own}
+    _, server = await compacted(MESSAGES, body, object_reply(SUMMARISED))
+    assert server.requests[0].body["compaction"] == own
 
 
 async def test_anthropic_is_asked_to_summarise_the_history() -> None:
@@ -215,7 +234,7 @@ async def test_a_compaction_fails_like_a_question(wire: Wire, reply: HttpReply, 
 
 async def test_a_compaction_without_a_compaction_item_is_none() -> None:
     """A list of messages alone would be a history cut short."""
-    assert isinstance(await failure(RESPONSES, object_reply({**COMPACTED, "output": [USER]})), ModelRejected)
+    assert isinstance(await failure(RESPONSES, *[object_reply({**COMPACTED, "output": [USER]})] * 2), ModelRejected)
     assert isinstance(await failure(MESSAGES, object_reply({**SUMMARISED, "content": []})), ModelRejected)
 
 

@@ -69,17 +69,17 @@ def find_cut(plan: Plan) -> tuple[int, int]:
     return plan.tip.next, plan.tip.depth
 
 
-def find_faults(before: list[View], after: list[View]) -> list[str]:
+def find_faults(before: list[View], after: list[View], *, needs_request: bool = True) -> list[str]:
     """Return the faults in the structure of a compacted window; none if a provider can read it.
 
-    `before` is the window it replaces: a call that was open there may stay open.
+    `before` is the window it replaces: a call that was open there may stay open. `needs_request` asks for a person's message.
     """
     found = [f"output {call_id} has no call" for call_id in find_orphans(after) if call_id not in find_orphans(before)]
     running = set(find_open_calls(before))
     found.extend(f"call {call_id} lost its output" for call_id in find_open_calls(after) if call_id not in running)
     if _count_loose_reasoning(after) > _count_loose_reasoning(before):
         found.append("reasoning stands without the item it belongs to")
-    if not any(view.by_person for view in after) and any(view.by_person for view in before):
+    if needs_request and not any(view.by_person for view in after) and any(view.by_person for view in before):
         found.append("no request of a person is left")
     return found
 

@@ -282,7 +282,9 @@ def _iterate_plans(proposal: Proposal, draft: Draft) -> Iterator[tuple[Plan, int
         return
     for rung in RUNGS[1:] if keeps_recent_work else RUNGS[-1:]:
         budget = int(frontier_tokens * rung)
-        yield plan_cut(proposal.positions, frontier_tokens=budget), budget
+        plan = plan_cut(proposal.positions, frontier_tokens=budget)
+        is_over = not keeps_recent_work and proposal.goal.phase != "mid_turn"
+        yield plan.release_request() if is_over else plan, budget
 
 
 def _widen(window: _Window, composer: _Composer, proposal: Proposal, *, frontier_tokens: int) -> _Window:
@@ -400,7 +402,11 @@ class _Composer:
         layout = self._draft.strategy.lay_out(plan, state, self._draft, self._proposal.brief)
         loose = [kept.seen.entry.item for kept in plan.tail[count_placed(plan) :]]
         items = [*(self._find_item(entry) for entry in layout), *loose]
-        if faults := find_faults(self._before, [self._views.get(id(item)) or self._dialect.view(item) for item in items]):
+        after = [self._views.get(id(item)) or self._dialect.view(item) for item in items]
+        # A hand-off between turns keeps people's messages within a budget, which may be none.
+        if faults := find_faults(
+            self._before, after, needs_request=self._draft.strategy.keeps_recent_work or plan.request is not None
+        ):
             raise BrokenWindow(self._proposal.brief.thread_id, faults=tuple(faults))
         tokens = sum(estimate_item(item.raw) for item in items)
         report = make_report(self._audited, state)

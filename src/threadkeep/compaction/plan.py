@@ -8,7 +8,7 @@ What tools returned and the model has not read yet stays too, as much of it as a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -108,6 +108,13 @@ class Plan:
         left = tuple(seen for seen in self.replaced if id(seen) not in staying)
         return replace(self, quoted=(*self.quoted, *quotes), replaced=left)
 
+    def release_request(self) -> Plan:
+        """Return the plan with its request among what is replaced, if the model has answered it in words."""
+        last = self.replaced[-1].view if self.replaced and not self.tail else None
+        if self.request is None or last is None or last.kind is not ItemKind.MESSAGE or last.role is not Role.ASSISTANT:
+            return self
+        return replace(self, request=None, replaced=tuple(_sort_positions((*self.replaced, self.request))))
+
     @property
     def tail_tokens(self) -> int:
         return sum(position.tokens for position in self.tail)
@@ -154,7 +161,11 @@ class Plan:
         quoted = (quote.seen for quote in self.quoted if quote.seen is not None and id(quote.seen) not in held)
         request = (self.request,) if self.request else ()
         found = (*spoken, *self.replaced, *quoted, *request, *(kept.seen for kept in self.tail))
-        return tuple(sorted(found, key=lambda seen: seen.entry.source.ordinal if seen.entry.source else 0))
+        return tuple(_sort_positions(found))
+
+
+def _sort_positions(found: Iterable[Position]) -> list[Position]:
+    return sorted(found, key=lambda seen: seen.entry.source.ordinal if seen.entry.source else 0)
 
 
 def size_frontier(full_tokens: int, *, window_tokens: int | None) -> int:

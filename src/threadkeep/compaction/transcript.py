@@ -46,13 +46,13 @@ def split_passages(positions: Sequence[Position], *, output_tokens: int = OUTPUT
     return passages
 
 
-def chunk_passages(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
-    """Return the passages as chunks within `budget_tokens`, oldest first, cut at the beginning of a turn if possible.
+def chunk_passages(told: Sequence[Passage], *, budget_tokens: int) -> list[list[Passage]]:
+    """Return the passages in chunks within `budget_tokens`, oldest first, cut at the beginning of a turn if possible.
 
     A single passage larger than the budget is shortened in its middle; nothing else is left out.
     """
     if sum(passage.tokens for passage in told) <= budget_tokens:
-        return ["\n\n".join(passage.text for passage in told)] if told else []
+        return [list(told)] if told else []
     chunks: list[list[Passage]] = [[]]
     held = 0
     for passage in told:
@@ -62,7 +62,7 @@ def chunk_passages(told: Sequence[Passage], *, budget_tokens: int) -> list[str]:
             held = 0
         chunks[-1].append(fitted)
         held += fitted.tokens
-    return ["\n\n".join(passage.text for passage in chunk) for chunk in chunks if chunk]
+    return [chunk for chunk in chunks if chunk]
 
 
 def shorten_text(text: str, *, tokens: int) -> str:

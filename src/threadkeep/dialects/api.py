@@ -80,7 +80,11 @@ class ProviderCompaction(Protocol):
         ...
 
     def ask(self, request: Request, *, model: str) -> tuple[CompactionRequest, ...]:
-        """Return the requests that compact a history: the one to send, then those for servers that lack its address."""
+        """Return the requests that compact a history: the one to send, then those for servers that do not know it."""
+        ...
+
+    def instruct(self, request: Request, text: str) -> Request:
+        """Return a request whose compaction follows `text`; the same request where the provider takes no instructions."""
         ...
 
     def address_turn(self, request: Request) -> tuple[Request, Mapping[str, str]]:

@@ -109,11 +109,15 @@ class SplitItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRequest:
-    """A request that has a provider compact a history; `path` is below the provider's mount."""
+    """A request that has a provider compact a history; `path` is below the provider's mount.
+
+    A server that does not know such requests lacks the path, or names `names` in its refusal.
+    """
 
     path: str
     request: Request
     headers: Mapping[str, str]
+    names: str | None = None
 
 
 AnswerForm = Literal["whole", "events", "list"]

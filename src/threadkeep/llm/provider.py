@@ -239,7 +239,8 @@ class ProviderModel:
         If a dialect's answer is one message, that is at its end.
         """
         request, headers = self._address(request)
-        body = self._language.join(self._language.api.address_request(request, model=self._model), request.items)
+        request = self._language.api.address_request(request, model=self._model)
+        body = self._language.join(request, request.items)
         secrets = self._transport.secrets
         async with self._transport.exchange(self._path, body, headers=headers) as incoming:
             has_items = False

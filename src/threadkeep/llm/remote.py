@@ -40,27 +40,30 @@ class CompactingModel(ProviderModel):
         super().__init__(name, model=model, dialect=dialect, path=f"{self._mount}{endpoints.turn}", transport=transport)
         self._compaction = compaction
         self._issuer = issuer
-        # How many of the addresses for a compaction the server lacks.
-        self._missing = 0
+        # How many of the requests for a compaction the server does not know.
+        self._unknown = 0
 
     @property
     def issuer(self) -> str:
         return self._issuer
 
     async def compact(self, request: Request) -> RemoteCompaction:
-        first, *others = self._compaction.ask(request, model=self._model)[self._missing :]
-        try:
-            reply = await self._post(first)
-        except ModelRejected as rejected:
-            if rejected.status not in NO_ENDPOINT or not others:
-                raise
-            reply = await self._post(others[0])
-            # Only now: a missing model gives the same status at both addresses.
-            self._missing += 1
-        if not any(self._compaction.split(item).written for item in reply.items):
+        *others, last = self._compaction.ask(request, model=self._model)
+        for one in (*others[self._unknown :], last):
+            try:
+                reply = await self._post(one)
+            except ModelRejected as rejected:
+                if one is last or not (rejected.status in NO_ENDPOINT or (one.names and one.names in rejected.reason)):
+                    raise
+                continue
+            if any(self._compaction.split(item).written for item in reply.items):
+                # Only now: a missing model gives the same status everywhere.
+                self._unknown = len(others) if one is last else self._unknown
+                break
             if any(mark in item.raw for item in reply.items for mark in self._language.sealed_marks):
                 raise ModelUnavailable(self._name, reason="its compaction came out empty")
-            raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction item")
+            if one is last:
+                raise ModelRejected(self._name, status=200, reason="what it calls a compaction holds no compaction item")
         return RemoteCompaction(
             items=reply.items,
             issuer=self._issuer,

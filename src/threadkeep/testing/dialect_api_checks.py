@@ -301,7 +301,9 @@ def check_provider_compactions(samples: DialectSamples) -> None:
         return
     request = _make_request(samples)
     asked = compaction.ask(request, model="m-1")
-    expect([each.request.items for each in asked], [request.items] * len(asked), "what is compacted is the history")
+    histories = [each.request.items[: len(request.items)] for each in asked]
+    expect(histories, [request.items] * len(asked), "what is compacted is the history")
+    expect(compaction.instruct(request, "Keep the ports.").items, request.items, "instructions are no part of the history")
     expect([each.request.fields["model"] for each in asked], [b'"m-1"'] * len(asked), "the model is the one that is asked")
     expect_that(asked and all(each.path.startswith("/") for each in asked), "it is asked for at an address")
     expect(compaction.address_turn(request)[0].items, request.items, "behind a compaction the history is the same")

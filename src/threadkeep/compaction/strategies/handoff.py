@@ -27,15 +27,13 @@ from threadkeep.items import ItemKind, Role
 from threadkeep.threads import LayoutEntry, Pointer, StateEntry
 from threadkeep.tokens import estimate_text
 
-LEAST_TOKENS = 16
-
 SUMMARY_OPENING = f"{STATE_OPENING} What follows is the summary of it that was left for whoever goes on; it is no new request."
 
 
 def select_quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quote]:
     """Return the user's messages in front of the summary, oldest first: the newest that fit, and one more shortened.
 
-    The current request, or an agent's task, is always among them.
+    The request of a turn that goes on, or an agent's task, is always among them.
     """
     asked = [*((plan.request,) if plan.request else ()), *(quote.seen for quote in plan.quoted if quote.seen is not None)]
     standing = {id(seen) for seen in asked}
@@ -50,7 +48,7 @@ def select_quoted_messages(plan: Plan, *, budget_tokens: int) -> list[Quote]:
             chosen.append(Quote(source=source, seen=seen, tokens=size))
             left -= min(size, left)
             continue
-        if left >= LEAST_TOKENS:
+        if left:
             chosen.append(Quote(source=source, seen=seen, tokens=left, text=shorten_text(seen.view.said, tokens=left)))
         break
     return chosen[::-1]

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from threadkeep.compaction.strategies.handoff import SUMMARY_TOKENS
+from threadkeep.compaction.strategies.instructions import choose_answer_tokens, write_handoff_instruction
 from threadkeep.compaction.strategies.requests import OVER_BUDGET, NotAsked, estimate_request, select_settled
 from threadkeep.compaction.strategies.session import SESSION
 from threadkeep.compaction.strategies.strategy import Brief, Draft, DraftRefused, Strategy, Summariser, WrittenCompaction
@@ -71,6 +73,11 @@ async def draft(brief: Brief, summariser: Summariser) -> Draft:
     if not settled:
         raise NotAsked("empty")
     request = Request(fields=own.fields, head=own.head, items=tuple(brief.dialect.arrange(settled)))
+    provider = brief.dialect.api.compaction
+    if provider is not None and (brief.goal.prompt or brief.goal.focus):
+        target = choose_answer_tokens(brief.plan.tokens_before, most=SUMMARY_TOKENS)
+        asked = write_handoff_instruction(prompt=brief.goal.prompt, focus=brief.goal.focus, target_tokens=target)
+        request = provider.instruct(request, asked)
     size = estimate_request(request)
     if size > summariser.window_tokens:
         raise NotAsked("too_large")

@@ -1,7 +1,7 @@
 """The requests a strategy sends: on the thread's own warm prefix where it fits, else the span as a transcript, in parts.
 
-The size of a request is estimated before it is sent. If the provider still finds it too large, the next one is clearly smaller.
-There is no third try.
+The size of a request is estimated before it is sent. If the provider still finds it too large, what it has not read yet is sent
+in clearly smaller parts, until they fit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threadkeep.compaction.plan import Position
 from threadkeep.compaction.strategies.instructions import write_transcript_question
 from threadkeep.compaction.strategies.reply import check_reply
 from threadkeep.compaction.strategies.strategy import Brief, DraftRefused, Summariser
-from threadkeep.compaction.transcript import chunk_passages, split_passages
+from threadkeep.compaction.transcript import Passage, chunk_passages, split_passages
 from threadkeep.dialects import HISTORY_FIELDS, Request
 from threadkeep.errors import ModelOverflow
 from threadkeep.items import ItemKind, Role, find_boundaries, find_open_calls
@@ -89,36 +89,45 @@ async def write_draft(brief: Brief, summariser: Summariser, begin: Callable[[], 
                 room = _choose_smaller_size(overflow, size)
             else:
                 return draft
-    sent: list[int] = []
-    try:
-        return await _write_in_parts(brief, summariser, begin(), room=room, sent=sent)
-    except ModelOverflow as overflow:
-        # The refused request may be far smaller than the estimate of the room.
-        return await _write_in_parts(brief, summariser, begin(), room=_choose_smaller_size(overflow, sent[-1]), sent=sent)
+    return await _write_in_parts(brief, summariser, begin(), room=room)
 
 
-async def _write_in_parts(brief: Brief, summariser: Summariser, draft: D, *, room: int, sent: list[int]) -> D:
-    """Send the span in parts that fit `room`; add the size of each request to `sent` before sending it."""
+async def _write_in_parts(brief: Brief, summariser: Summariser, draft: D, *, room: int) -> D:
+    """Send the span in parts that fit `room`; after an overflow the rest of it in smaller ones."""
     span = select_settled(brief.window_for(summariser))
     left_out = {EntryKind.START} if draft.transcript_has_state else {EntryKind.START, EntryKind.STATE}
-    passages = split_passages([seen for seen in span if seen.entry.kind not in left_out])
-    budget = room - estimate_text(draft.instruction())
-    if budget < LEAST_PART_TOKENS:
-        raise NotAsked("model_too_small")
-    parts = chunk_passages(passages, budget_tokens=budget)
-    if not parts:
-        # An empty draft would replace the one before.
-        raise NotAsked("nothing_to_tell")
-    if len(parts) > PARTS_ASKED:
-        raise NotAsked("too_many_parts")
-    if not summariser.may_read(sum(estimate_text(write_transcript_question(draft.instruction(), part)) for part in parts)):
-        raise NotAsked(OVER_BUDGET)
-    for number, part in enumerate(parts, start=1):
-        question = write_transcript_question(draft.instruction(), part, part=number, parts=len(parts))
-        request = Request(fields={}, head=(), items=(summariser.dialect.make_user_message(question),))
-        sent.append(estimate_request(request))
-        await _ask(summariser, request, draft)
-    return draft
+    parts = [split_passages([seen for seen in span if seen.entry.kind not in left_out])]
+    refused: ModelOverflow | None = None
+    sent = read = 0
+    while True:
+        budget = room - estimate_text(draft.instruction())
+        if budget < LEAST_PART_TOKENS:
+            raise refused or NotAsked("model_too_small")
+        parts = chunk_passages([passage for part in parts[sent:] for passage in part], budget_tokens=budget)
+        sent = 0
+        if not parts:
+            # An empty draft would replace the one before.
+            raise NotAsked("nothing_to_tell")
+        if len(parts) > PARTS_ASKED:
+            raise NotAsked("too_many_parts")
+        if not summariser.may_read(read + sum(estimate_text(_write_question(draft, [part])) for part in parts)):
+            raise NotAsked(OVER_BUDGET)
+        try:
+            for sent, _ in enumerate(parts):
+                question = _write_question(draft, parts, number=sent)
+                request = Request(fields={}, head=(), items=(summariser.dialect.make_user_message(question),))
+                size = estimate_request(request)
+                await _ask(summariser, request, draft)
+                read += size
+        except ModelOverflow as overflow:
+            refused, room = overflow, _choose_smaller_size(overflow, size)
+        else:
+            return draft
+
+
+def _write_question(draft: DraftWriter, parts: Sequence[Sequence[Passage]], *, number: int = 0) -> str:
+    transcript = "\n\n".join(passage.text for passage in parts[number])
+    return write_transcript_question(draft.instruction(), transcript, part=number + 1, parts=len(parts))
 
 
 async def _ask(summariser: Summariser, request: Request, draft: DraftWriter) -> None:

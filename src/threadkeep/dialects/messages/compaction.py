@@ -46,9 +46,14 @@ def ask(request: Request, *, model: str) -> tuple[CompactionRequest, ...]:
         del kept["tool_choice"]
     if (output := split_object(kept.get("output_config", ABSENT))) is not None:
         kept["output_config"] = join_object({name: raw for name, raw in output.items() if name != "format"})
-    own = {"model": msgspec.json.encode(model), "compaction": b'{"type":"summarize"}'}
+    own = {"model": msgspec.json.encode(model), "compaction": kept.get("compaction", b'{"type":"summarize"}')}
     asked = replace(request, fields={"max_tokens": SUMMARY_TOKENS, **kept, **own})
     return (CompactionRequest(path="/messages", request=asked, headers={BETA_HEADER: COMPACTION_BETA}),)
+
+
+def instruct(request: Request, text: str) -> Request:
+    own = msgspec.json.encode({"type": "summarize", "instructions": text})
+    return replace(request, fields={**request.fields, "compaction": own})
 
 
 def address_turn(request: Request) -> tuple[Request, Mapping[str, str]]:

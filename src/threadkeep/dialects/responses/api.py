@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
@@ -21,8 +22,8 @@ from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item, ToolCall
 
 BOUND: Final = "max_output_tokens"
-# Codex asks a provider that compacts by itself with an item of this type behind the history.
-COMPACTION_TRIGGER: Final = "compaction_trigger"
+# OpenAI refuses a request for encrypted reasoning to a model that does not reason.
+UNREASONING: Final = re.compile(r"(?:ft:)?(?:gpt-[34]|chatgpt)")
 
 
 class ResponsesApi(Api):
@@ -51,7 +52,17 @@ class ResponsesApi(Api):
 
     def is_side_request(self, request: Request, *, path: str) -> bool:
         last = read_object(request.items[-1].raw) if request.items else None
-        return path in self.endpoints.others or (last or {}).get("type") == COMPACTION_TRIGGER
+        return path in self.endpoints.others or (last or {}).get("type") == provider_compaction.TRIGGER
+
+    def address_request(self, request: Request, *, model: str) -> Request:
+        # What the provider does not keep comes back with its encrypted content, and goes out with it.
+        unkept = {name: raw for name, raw in provider_compaction.UNKEPT.items() if name not in request.fields}
+        if UNREASONING.match(model):
+            unkept.pop("include", None)
+        request = replace(request, fields={**request.fields, **unkept})
+        if request.fields["store"] == b"false":
+            request = replace(request, items=provider_compaction.drop_stored(request.items))
+        return super().address_request(request, model=model)
 
     def limit_answer(self, request: Request, *, tokens: int) -> Request:
         return replace(request, fields={BOUND: str(tokens).encode(), **request.fields})

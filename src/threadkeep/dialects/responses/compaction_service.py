@@ -7,14 +7,12 @@ from typing import Final
 from msgspec.json import encode
 
 from threadkeep.dialects.raw_json import Json, join_list, join_object, read_fields, read_object, read_value
-from threadkeep.dialects.responses.compaction import TYPES
+from threadkeep.dialects.responses.compaction import TRIGGER, TYPES
 from threadkeep.dialects.responses.replies import NO_USAGE
 from threadkeep.dialects.sse import EventReader
 from threadkeep.dialects.values import Request
 
 PATH: Final = "/responses/compact"
-# Codex asks with an item of this type behind the history, in an ordinary request.
-TRIGGER: Final = "compaction_trigger"
 FIRST_ITEM: Final = frozenset({"response.output_item.added", "response.output_item.done"})
 ENDINGS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
 
