@@ -377,7 +377,7 @@ def _check_value(name: str, value: object, origin: str) -> str | int | Mapping[s
         return _parse_number(name, value, origin)
     if not isinstance(value, str) or not value:
         raise _refuse(name, origin, f"must be a text, not {value!r}")
-    if (choices := list_choices(name)) and value not in choices:
+    if origin != "default" and (choices := list_choices(name)) and value not in choices:
         raise _refuse(name, origin, f"must be one of {', '.join(choices)}, not {value!r}")
     return value
 
