@@ -7,9 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-import msgspec
-
-from threadkeep.client.turn import OpenedTurn, TurnScope, run_start_hooks
+from threadkeep.client.turn import TurnScope
 from threadkeep.compaction import Ledger, read_ledger
 from threadkeep.compaction.backend import Backend, Order
 from threadkeep.compaction.fallback import Deadline
@@ -19,28 +17,25 @@ from threadkeep.compaction.run import choose_strategy, compact_thread
 from threadkeep.compaction.strategies.remote import holds_compaction
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import InvalidArgument, InvalidPointer, InvalidTarget, OrdinalConflict, RecordNotFound
-from threadkeep.hooks import HookEvent
-from threadkeep.items import Item, ItemKind, View, decode_json, seed_chain
+from threadkeep.items import Item, View, decode_json, seed_chain
 from threadkeep.llm.base import Model, ModelName
 from threadkeep.recall import Recalled, recall_by_pointer, recall_by_words
 from threadkeep.store import Record, RecordKind, Span
-from threadkeep.threads import Arrival, AskedBody, History, ReplyBody, StartBody, Tip, encode_body, parse_pointer
+from threadkeep.threads import Arrival, History, ReplyBody, Tip, encode_body, parse_pointer
 from threadkeep.threads.agents import Edge, SpawnRequest, list_children, list_descendants, report_to_parent, spawn_thread
 from threadkeep.threads.baseline import BaselineUpdate, World, append_with_update, check_world, load_world, plan_update
 from threadkeep.threads.branches import Branched, ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
-from threadkeep.threads.lease import TurnLease
-from threadkeep.threads.mailbox import Choose, Delivery, Mail, Mailbox, MailService, OutgoingMail, TurnClose, Way
+from threadkeep.threads.mailbox import Choose, Delivery, Mail, Mailbox, MailService, OutgoingMail, Way
 from threadkeep.threads.pressure import (
-    find_last_asked,
     find_last_model,
     find_model_limits,
     find_named_limits,
     measure_thread_pressure,
 )
-from threadkeep.threads.reader import load_checkpoint, load_history, load_live_path, load_metadata, load_start, load_tip
+from threadkeep.threads.reader import load_history, load_live_path, load_metadata, load_tip
 from threadkeep.threads.records import SpawnBody
 from threadkeep.threads.sealed_items import Recipient, drop_foreign_seals
-from threadkeep.threads.turn_state import Phase, Progress, TurnStatus, load_newest_turn, load_turns
+from threadkeep.threads.turn_state import TurnStatus, load_newest_turn, load_turns
 from threadkeep.threads.window import Head, Window, close_open_calls
 from threadkeep.threads.writer import append_beside, make_arrival, update_metadata
 
@@ -218,6 +213,15 @@ class Thread:
         self._world_is_due = False
         return telling
 
+    async def tell_due(self) -> None:
+        """Tell the model about its world, if the turn's context is not recorded yet; `turn` calls this."""
+        if self._world is not None and self._world_is_due:
+            await self.tell(self._world)
+
+    def forget_tip(self) -> None:
+        """Load the tip before the next write, because something wrote past this handle; `turn` calls this."""
+        self._tip = None
+
     async def _plan_due_update(self) -> BaselineUpdate | None:
         if self._world is None or not self._world_is_due:
             return None
@@ -253,7 +257,8 @@ class Thread:
         body = ReplyBody(
             items=[], outcome="completed", estimated_tokens=estimated, input_tokens=input_tokens, output_tokens=output_tokens
         )
-        await self._append_beside(RecordKind.REPLY, encode_body(body), tokens=output_tokens)
+        self._tip = None
+        await append_beside(self._backend, self.id, RecordKind.REPLY, encode_body(body), tokens=output_tokens)
 
     def turn(
         self,
@@ -278,7 +283,7 @@ class Thread:
         self._world = None if context is None else check_world(context)
         self._world_is_due = context is not None
         self._head = head
-        return TurnScope(self, incoming, model=model, head=head)
+        return TurnScope(self, incoming, backend=self._backend, post=self._post, model=model, head=head)
 
     async def compact(
         self,
@@ -372,34 +377,6 @@ class Thread:
     def _is_own(self, model: Model, *, last: str | None) -> bool:
         """Whether `model` is the thread's own model, given the name of the model asked `last`, if known."""
         return model.dialect == self.dialect.name and (last is None or last in (model.name, ModelName.parse(model.name).model))
-
-    async def started_anew(self, *, model: str | None = None) -> str | None:
-        """Run SessionStart hooks, once after each compaction; return the reason if one stops the turn.
-
-        Their items are recorded; the window shows them after the state.
-        """
-        store = self._backend.store
-        path = await load_live_path(store, self.id)
-        if path.checkpoint is None or not self._backend.policy.hooks.has_any(HookEvent.SESSION_START):
-            return None
-        ordinal, made = path.checkpoint.ordinal, await load_checkpoint(store, path.checkpoint)
-        if not made.start_due or await load_start(store, path, checkpoint=ordinal) is not None:
-            return None
-        started = await run_start_hooks(self._backend, self.id, dialect=self.dialect, model=model, checkpoint=ordinal)
-        redact = self._backend.redact
-        said = [msgspec.Raw(redact(item.raw) if redact else item.raw) for item in started.items]
-        await self._append_beside(RecordKind.CONTEXT, encode_body(StartBody(started=ordinal, start=said)))
-        return started.stopped_by
-
-    async def _note_who_is_asked(self, asked: AskedBody) -> None:
-        """Record the model and account that continue a turn, if they differ from the last ones."""
-        last = await find_last_asked(self._backend, await load_live_path(self._backend.store, self.id, whole=True))
-        if last is None or (last.model, last.issuer) != (asked.model, asked.issuer):
-            await self._append_beside(RecordKind.CONTEXT, encode_body(asked))
-
-    async def _append_beside(self, kind: RecordKind, body: bytes, *, tokens: int = 0) -> None:
-        self._tip = None
-        await append_beside(self._backend, self.id, kind, body, tokens=tokens)
 
     def _own_request(self, head: Head | None) -> Request:
         """Return this thread's request without its history."""
@@ -506,46 +483,6 @@ class Thread:
     def _make_arrivals(self, items: Sequence[Mapping[str, Any]]) -> list[Arrival]:
         redact = self._backend.redact
         return [make_arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
-
-    def turn_lease(self) -> TurnLease:
-        """Return the lease for a turn of this thread, not taken yet; `turn` takes it."""
-        return TurnLease(self._backend, self.id)
-
-    async def open_turn(
-        self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None
-    ) -> OpenedTurn:
-        """Record a turn's input and return which turn that is; `turn` calls this."""
-        opened = await self._open(items, model=model, issuer=issuer)
-        if opened.number and not opened.by_person and (model or issuer):
-            await self._note_who_is_asked(AskedBody(model=model, issuer=issuer))
-        if self._world is not None and self._world_is_due:
-            await self.tell(self._world)
-        return opened
-
-    async def _open(self, items: Sequence[Mapping[str, Any]], *, model: str | None, issuer: str | None) -> OpenedTurn:
-        store, arrivals = self._backend.store, self._make_arrivals(items)
-        by_person = any(each.view.by_person and each.view.kind is ItemKind.MESSAGE for each in arrivals)
-        left = None if by_person else await load_newest_turn(store, self.id, dialect=self.dialect)
-        is_idle = left is None or left.thread != self.id or Progress(state=left.state).phase is Phase.NEXT_TURN
-        by_mail = not by_person and is_idle and await self._open_by_mail(arrivals, model=model, issuer=issuer)
-        if not by_mail:
-            await self.record(items, model=model, issuer=issuer)
-        now = await load_newest_turn(store, self.id, dialect=self.dialect)
-        if now is None:
-            return OpenedTurn(number=0, at=0, by_person=False, under_way=False, progress=Progress())
-        under_way = by_person or by_mail or not is_idle
-        return OpenedTurn(number=now.number, at=now.ordinal, by_person=by_person, under_way=under_way, progress=now.progress)
-
-    async def _open_by_mail(self, arrivals: Sequence[Arrival], *, model: str | None, issuer: str | None) -> bool:
-        tip, self._tip = self._tip, None
-        mails = await self._post.open_turn(arrivals, model=model, issuer=issuer)
-        self._tip = None if mails else tip
-        return bool(mails)
-
-    async def end_turn(self, over: TurnClose) -> None:
-        """Record how a turn ended; `turn` calls this."""
-        self._tip = None
-        await self._post.end_turn(over)
 
     async def turns(self) -> list[TurnStatus]:
         """Return every turn of the live path with its state, even if the process that ran it is gone."""

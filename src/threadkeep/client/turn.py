@@ -10,23 +10,27 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from threadkeep.compaction.backend import Backend, Order, Reason
 from threadkeep.compaction.fallback import Deadline
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.compaction.strategies.strategy import Phase
+from threadkeep.compaction.strategies.strategy import Phase as CompactionPhase
 from threadkeep.compaction.trigger import RoomMaker, make_adoption_order, make_background_order, make_order
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionStopped, StoreError
-from threadkeep.hooks import SessionFacts, run_hooks
-from threadkeep.items import Item, View
+from threadkeep.hooks import HookEvent, SessionFacts, run_hooks
+from threadkeep.items import Item, ItemKind, View
 from threadkeep.llm.base import Model
-from threadkeep.threads import History
+from threadkeep.store import RecordKind
+from threadkeep.threads import Arrival, AskedBody, History, StartBody, encode_body
 from threadkeep.threads.agents import load_agent_identity
 from threadkeep.threads.lease import TurnLease
 from threadkeep.threads.mailbox import (
     Choose,
     Mail,
     Mailbox,
+    MailService,
     OpenTurn,
     TurnClose,
     has_next_request,
@@ -35,9 +39,12 @@ from threadkeep.threads.mailbox import (
     select_leftover_mail,
     should_interrupt,
 )
+from threadkeep.threads.pressure import find_last_asked
+from threadkeep.threads.reader import load_checkpoint, load_live_path, load_start
 from threadkeep.threads.sealed_items import find_account
-from threadkeep.threads.turn_state import Progress, TurnState, track_progress
+from threadkeep.threads.turn_state import Phase, Progress, TurnState, load_newest_turn, track_progress
 from threadkeep.threads.window import Head, Window
+from threadkeep.threads.writer import append_beside, make_arrival
 from threadkeep.tokens import Limits
 
 SESSION_START: Final = "<session_start>"
@@ -97,11 +104,9 @@ class TurnThread(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
-    def turn_lease(self) -> TurnLease: ...
-
-    async def open_turn(self, items: Sequence[Mapping[str, Any]], *, model: str | None, issuer: str | None) -> OpenedTurn: ...
-
-    async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None) -> None: ...
+    async def record(
+        self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None
+    ) -> None: ...
 
     async def window(
         self,
@@ -119,7 +124,9 @@ class TurnThread(Protocol):
 
     async def take_mail(self, choose: Choose) -> tuple[Mail, ...]: ...
 
-    async def end_turn(self, over: TurnClose) -> None: ...
+    async def tell_due(self) -> None: ...
+
+    def forget_tip(self) -> None: ...
 
     def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]: ...
 
@@ -137,8 +144,6 @@ class TurnThread(Protocol):
     @property
     def id(self) -> str: ...
 
-    async def started_anew(self, *, model: str | None) -> str | None: ...
-
     async def record_usage(
         self, *, input_tokens: int, output_tokens: int, head: Head | None, model: str | None, issuer: str | None
     ) -> None: ...
@@ -152,15 +157,24 @@ class TurnScope:
     """`async with thread.turn(incoming) as turn:`; see `Thread.turn`."""
 
     def __init__(
-        self, thread: TurnThread, incoming: Sequence[Mapping[str, Any]], *, model: str | Model | None, head: Head | None
+        self,
+        thread: TurnThread,
+        incoming: Sequence[Mapping[str, Any]],
+        *,
+        backend: Backend,
+        post: MailService,
+        model: str | Model | None,
+        head: Head | None,
     ) -> None:
         self._thread = thread
+        self._backend = backend
+        self._post = post
         self._incoming = incoming
         self._model = None if model is None or isinstance(model, str) else model
         self._model_name = model if model is None or isinstance(model, str) else model.name
         self._account = find_account(self._model) if self._model is not None else None
         self._head = head
-        self._lease = thread.turn_lease()
+        self._lease = TurnLease(backend, thread.id)
         self._switched_from: str | None = None
         # The checkpoint of the last window; after a new one, SessionStart hooks run first.
         self._checkpoint: int | None = None
@@ -200,14 +214,68 @@ class TurnScope:
         self._checkpoint = (await self._thread.history()).checkpoint_ordinal
         stopped_by: str | None = None
         try:
-            stopped_by = await self._thread.started_anew(model=self._model_name)
+            stopped_by = await self._start_anew()
         finally:
             opened = await self._open(self._incoming)
             self._opened, self._progress, self._unheard = opened, opened.progress, opened.by_person
         self._stop_if_asked(stopped_by)
 
+    async def _start_anew(self) -> str | None:
+        """Run SessionStart hooks, once after each compaction; return the reason if one stops the turn.
+
+        Their items are recorded; the window shows them after the state.
+        """
+        backend, thread = self._backend, self._thread
+        path = await load_live_path(backend.store, thread.id)
+        if path.checkpoint is None or not backend.policy.hooks.has_any(HookEvent.SESSION_START):
+            return None
+        ordinal, made = path.checkpoint.ordinal, await load_checkpoint(backend.store, path.checkpoint)
+        if not made.start_due or await load_start(backend.store, path, checkpoint=ordinal) is not None:
+            return None
+        started = await run_start_hooks(backend, thread.id, dialect=thread.dialect, model=self._model_name, checkpoint=ordinal)
+        said = [msgspec.Raw(backend.redact(item.raw) if backend.redact else item.raw) for item in started.items]
+        await self._append_context(StartBody(started=ordinal, start=said))
+        return started.stopped_by
+
+    async def _append_context(self, body: StartBody | AskedBody) -> None:
+        self._thread.forget_tip()
+        await append_beside(self._backend, self._thread.id, RecordKind.CONTEXT, encode_body(body))
+
     async def _open(self, items: Sequence[Mapping[str, Any]]) -> OpenedTurn:
-        return await self._thread.open_turn(items, model=self._model_name, issuer=self._account)
+        """Record a turn's input and return which turn that is."""
+        opened = await self._open_or_continue(items)
+        if opened.number and not opened.by_person and (self._model_name or self._account):
+            await self._note_who_is_asked(AskedBody(model=self._model_name, issuer=self._account))
+        await self._thread.tell_due()
+        return opened
+
+    async def _open_or_continue(self, items: Sequence[Mapping[str, Any]]) -> OpenedTurn:
+        store, thread = self._backend.store, self._thread
+        arrivals = [make_arrival(thread.dialect, thread.dialect.parse(item), redact=self._backend.redact) for item in items]
+        by_person = any(each.view.by_person and each.view.kind is ItemKind.MESSAGE for each in arrivals)
+        left = None if by_person else await load_newest_turn(store, thread.id, dialect=thread.dialect)
+        is_idle = left is None or left.thread != thread.id or Progress(state=left.state).phase is Phase.NEXT_TURN
+        by_mail = not by_person and is_idle and await self._open_by_mail(arrivals)
+        if not by_mail:
+            await thread.record(items, model=self._model_name, issuer=self._account)
+        now = await load_newest_turn(store, thread.id, dialect=thread.dialect)
+        if now is None:
+            return OpenedTurn(number=0, at=0, by_person=False, under_way=False, progress=Progress())
+        under_way = by_person or by_mail or not is_idle
+        return OpenedTurn(number=now.number, at=now.ordinal, by_person=by_person, under_way=under_way, progress=now.progress)
+
+    async def _open_by_mail(self, arrivals: Sequence[Arrival]) -> bool:
+        mails = await self._post.open_turn(arrivals, model=self._model_name, issuer=self._account)
+        if mails:
+            self._thread.forget_tip()
+        return bool(mails)
+
+    async def _note_who_is_asked(self, asked: AskedBody) -> None:
+        """Record the model and account that continue a turn, if they differ from the last ones."""
+        path = await load_live_path(self._backend.store, self._thread.id, whole=True)
+        last = await find_last_asked(self._backend, path)
+        if last is None or (last.model, last.issuer) != (asked.model, asked.issuer):
+            await self._append_context(asked)
 
     def _stop_if_asked(self, stopped_by: str | None) -> None:
         if stopped_by is not None:
@@ -236,7 +304,7 @@ class TurnScope:
                 asleep=self._asleep,
                 choose=partial(select_leftover_mail, turn=self._view_turn(self._opened)),
             )
-            await self._thread.end_turn(over)
+            await self._close(over)
             # The turn is recorded: an error in preparing the next one must not fail it.
             with suppress(StoreError):
                 self._prepare(await self._load_window(), phase="standalone_turn")
@@ -251,9 +319,13 @@ class TurnScope:
         # The caller must see the original error; a turn without a recorded end counts as unfinished.
         with suppress(StoreError):
             # Shielded against a second cancellation.
-            await asyncio.shield(self._thread.end_turn(over))
+            await asyncio.shield(self._close(over))
 
-    def _prepare(self, window: Window, *, phase: Phase) -> None:
+    async def _close(self, over: TurnClose) -> None:
+        self._thread.forget_tip()
+        await self._post.end_turn(over)
+
+    def _prepare(self, window: Window, *, phase: CompactionPhase) -> None:
         """Begin a background compaction once the soft limit is reached."""
         pressure = window.pressure
         if pressure.worth_preparing:
@@ -346,7 +418,7 @@ class TurnScope:
         if not self._is_another(window):
             return window
         self._checkpoint = window.checkpoint
-        self._stop_if_asked(await self._thread.started_anew(model=self._model_name))
+        self._stop_if_asked(await self._start_anew())
         return await self._load_window(trouble=window.trouble)
 
     def _view_turn(self, opened: OpenedTurn) -> OpenTurn:
