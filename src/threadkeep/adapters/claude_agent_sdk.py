@@ -33,7 +33,6 @@ try:
 except ImportError as error:
     raise missing_host("the Claude Agent SDK", error, install="'threadkeep[claude-agent-sdk]'") from error
 import json
-from collections.abc import Mapping
 from hashlib import blake2b
 
 from threadkeep.adapters.bridge import StoreHandle, StoreName
@@ -222,9 +221,6 @@ JOURNAL_PREFIX = "claude"
 # The ordinal of a journal's key; entries come after it.
 KEY_AT = 1
 
-Key = Mapping[str, Any]
-"""The key of a transcript: `project_key`, `session_id`, and `subpath` for a sub-agent."""
-
 
 class Conversation:
     """The threads that the importer makes of one journal."""
@@ -269,7 +265,7 @@ class Conversation:
                 await self._current.take(step)
 
 
-def make_journal_id(key: Key) -> str:
+def make_journal_id(key: SessionKey) -> str:
     """Return the id of the thread that holds a transcript's entries."""
     return f"{make_journal_prefix(key['project_key'], key['session_id'])}{_digest_name(key.get('subpath', ''))}"
 
@@ -308,7 +304,7 @@ def _find_uuid(row: bytes) -> str | None:
     return uuid if isinstance(uuid, str) else None
 
 
-async def begin_journal(tk: Threadkeep, key: Key) -> None:
+async def begin_journal(tk: Threadkeep, key: SessionKey) -> None:
     """Create the journal if it does not exist: an archived thread whose first note is its key."""
     name = make_journal_id(key)
     try:

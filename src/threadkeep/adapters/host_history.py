@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -55,7 +55,7 @@ async def follow(
     tk: Threadkeep,
     thread_id: str,
     dialect: str,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Mapping[str, object]],
     *,
     model: str | None = None,
     diverging: Diverging = "rollback",
@@ -329,7 +329,7 @@ def _get_ordinal(entry: WindowEntry) -> int:
 async def record_reply(
     tk: Threadkeep,
     thread_id: str,
-    items: Sequence[Mapping[str, Any]],
+    items: Sequence[Mapping[str, object]],
     *,
     estimated_tokens: int,
     input_tokens: int | None,

@@ -45,10 +45,10 @@ CALLS: Final = frozenset({"completion", "acompletion"})
 NAMES: Final = ("session_id", "conversation_id")
 UNNAMED: Final = "litellm"
 
-Conversation = Callable[[Mapping[str, Any]], str | None]
+Conversation = Callable[[Mapping[str, object]], str | None]
 
 
-def conversation_of(call: Mapping[str, Any]) -> str | None:
+def conversation_of(call: Mapping[str, object]) -> str | None:
     """Return the name of a call's conversation; None if it has none.
 
     It is `litellm_session_id`, which the proxy also reads from the header `x-litellm-session-id`, or `session_id` or
@@ -149,7 +149,7 @@ class ThreadkeepHook(CustomLogger):  # type: ignore[misc]  # the host's class, w
         sent = messages if window.checkpoint is None else [*head, *window]
         return {**call, "messages": sent, "metadata": {**_find_metadata(call), MARK: mark}}
 
-    def _make_thread_id(self, call: Mapping[str, Any], *, owner: str) -> str:
+    def _make_thread_id(self, call: Mapping[str, object], *, owner: str) -> str:
         """Return the thread id of a call, made of its key and its conversation's name."""
         name = self._conversation(call) or UNNAMED
         return make_thread_id(f"{owner}:{name}" if owner else name)
@@ -210,12 +210,12 @@ def _join_text(head: Sequence[Json]) -> str | None:
     return "\n".join(CHAT.view(CHAT.parse(message)).text for message in head) or None
 
 
-def _find_metadata(call: Mapping[str, Any]) -> Mapping[str, Any]:
+def _find_metadata(call: Mapping[str, object]) -> Mapping[str, object]:
     found = call.get("metadata") or call.get("litellm_metadata")
     return found if isinstance(found, Mapping) else {}
 
 
-def _find_owner(metadata: Mapping[str, Any]) -> str:
+def _find_owner(metadata: Mapping[str, object]) -> str:
     """Return the proxy's name of the key of a call; empty outside the proxy."""
     return str(metadata.get("user_api_key_hash") or metadata.get("user_api_key") or "")
 

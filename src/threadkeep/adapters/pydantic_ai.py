@@ -357,5 +357,5 @@ def _encode_content(content: Sequence[str | Json]) -> list[Json]:
     return [{"type": "text", "text": each} if isinstance(each, str) else {"type": each["kind"], EXTRA: each} for each in content]
 
 
-def _decode_content(content: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _decode_content(content: Sequence[Mapping[str, object]]) -> list[Any]:
     return [each[EXTRA] if EXTRA in each else each["text"] for each in content]

@@ -166,7 +166,7 @@ class Thread:
         row = await self._backend.store.get(self.id)
         return await self._backend.store.read(Span(thread_id=self.id, start=row.start, stop=row.next))
 
-    async def record(self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None) -> None:
+    async def record(self, items: Sequence[Mapping[str, object]], *, model: str | None = None, issuer: str | None = None) -> None:
         """Append items, given as provider JSON. Durable when it returns; on any error nothing was recorded.
 
         Args:
@@ -262,7 +262,7 @@ class Thread:
 
     def turn(
         self,
-        incoming: Sequence[Mapping[str, Any]],
+        incoming: Sequence[Mapping[str, object]],
         *,
         model: str | Model | None = None,
         head: Head | None = None,
@@ -480,7 +480,7 @@ class Thread:
         self._tip = None
         return await take_note(self._backend, self.id, text, by_agent=True)
 
-    def _make_arrivals(self, items: Sequence[Mapping[str, Any]]) -> list[Arrival]:
+    def _make_arrivals(self, items: Sequence[Mapping[str, object]]) -> list[Arrival]:
         redact = self._backend.redact
         return [make_arrival(self.dialect, self.dialect.parse(item), redact=redact) for item in items]
 
@@ -492,14 +492,14 @@ class Thread:
         """Return the current or last turn with its state. Reads only that turn."""
         return await load_newest_turn(self._backend.store, self.id, dialect=self.dialect)
 
-    def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]:
+    def seen(self, items: Sequence[Mapping[str, object] | Item]) -> list[tuple[Item, View]]:
         """Return items with their views."""
         parsed = [item if isinstance(item, Item) else self.dialect.parse(item) for item in items]
         return [(item, self.dialect.view(item)) for item in parsed]
 
     async def deliver(
         self,
-        content: str | Sequence[Mapping[str, Any]],
+        content: str | Sequence[Mapping[str, object]],
         *,
         sender: str = "",
         way: Way | str = Way.QUEUE,

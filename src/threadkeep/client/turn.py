@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -105,7 +105,7 @@ class TurnThread(Protocol):
     def dialect(self) -> Dialect: ...
 
     async def record(
-        self, items: Sequence[Mapping[str, Any]], *, model: str | None = None, issuer: str | None = None
+        self, items: Sequence[Mapping[str, object]], *, model: str | None = None, issuer: str | None = None
     ) -> None: ...
 
     async def window(
@@ -128,7 +128,7 @@ class TurnThread(Protocol):
 
     def forget_tip(self) -> None: ...
 
-    def seen(self, items: Sequence[Mapping[str, Any] | Item]) -> list[tuple[Item, View]]: ...
+    def seen(self, items: Sequence[Mapping[str, object] | Item]) -> list[tuple[Item, View]]: ...
 
     async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport: ...
 
@@ -159,7 +159,7 @@ class TurnScope:
     def __init__(
         self,
         thread: TurnThread,
-        incoming: Sequence[Mapping[str, Any]],
+        incoming: Sequence[Mapping[str, object]],
         *,
         backend: Backend,
         post: MailService,
@@ -241,7 +241,7 @@ class TurnScope:
         self._thread.forget_tip()
         await append_beside(self._backend, self._thread.id, RecordKind.CONTEXT, encode_body(body))
 
-    async def _open(self, items: Sequence[Mapping[str, Any]]) -> OpenedTurn:
+    async def _open(self, items: Sequence[Mapping[str, object]]) -> OpenedTurn:
         """Record a turn's input and return which turn that is."""
         opened = await self._open_or_continue(items)
         if opened.number and not opened.by_person and (self._model_name or self._account):
@@ -249,7 +249,7 @@ class TurnScope:
         await self._thread.tell_due()
         return opened
 
-    async def _open_or_continue(self, items: Sequence[Mapping[str, Any]]) -> OpenedTurn:
+    async def _open_or_continue(self, items: Sequence[Mapping[str, object]]) -> OpenedTurn:
         store, thread = self._backend.store, self._thread
         arrivals = [make_arrival(thread.dialect, thread.dialect.parse(item), redact=self._backend.redact) for item in items]
         by_person = any(each.view.by_person and each.view.kind is ItemKind.MESSAGE for each in arrivals)
@@ -461,7 +461,7 @@ class TurnScope:
         older = (await self._thread.window(model=self._switched_from)).pressure.limits
         return "model_downshift" if limits.full < older.full else "context_limit"
 
-    async def record(self, items: Sequence[Mapping[str, Any]], *, usage: Mapping[str, int] | None = None) -> None:
+    async def record(self, items: Sequence[Mapping[str, object]], *, usage: Mapping[str, int] | None = None) -> None:
         """Record items of the model or a tool; `usage` (`input_tokens`, `output_tokens`) corrects the estimates.
 
         Raises:

@@ -56,7 +56,7 @@ def plan_claude_code(place: Place) -> Plan:
             raise CannotLaunch(
                 "Claude Code", reason=f"{name} sends it to a cloud that has no base URL to set; unset it for this run"
             )
-    upstream = settings.get("ANTHROPIC_BASE_URL") or None
+    upstream = _find_text(settings, "ANTHROPIC_BASE_URL")
     projects = [place.folder / ".claude" / name for name in ("settings.json", "settings.local.json")]
     ignored = [path for path in projects if _find_text(_read_json(path), "env", "ANTHROPIC_BASE_URL")]
     in_files = bool(_find_text(_read_json(own), "env", "ANTHROPIC_BASE_URL")) or bool(ignored)
@@ -139,7 +139,7 @@ def _plan_codex_settings(place: Place, settings: Mapping[str, object], *, upstre
     return Plan(arguments=(*overrides, *place.arguments), openai_upstream=upstream, window_tokens=CODEX_WINDOW_TOKENS)
 
 
-def _read_codex_config(folder: Path) -> Mapping[str, Any]:
+def _read_codex_config(folder: Path) -> Mapping[str, object]:
     try:
         return tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
@@ -206,7 +206,7 @@ def plan_opencode(place: Place) -> Plan:
     )
 
 
-def _read_opencode_config(place: Place, content: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_opencode_config(place: Place, content: Mapping[str, object]) -> Mapping[str, object]:
     """Return the user's settings, later files over earlier ones. One in the working folder may be a stranger's: ignored."""
     folder = Path(place.environ.get("XDG_CONFIG_HOME") or place.home / ".config") / "opencode"
     files = [folder / name for name in ("config.json", "opencode.json", "opencode.jsonc")]
@@ -218,7 +218,7 @@ def _read_opencode_config(place: Place, content: Mapping[str, Any]) -> Mapping[s
     return merged
 
 
-def _speaks_anthropic(name: str, provider: Mapping[str, Any]) -> bool:
+def _speaks_anthropic(name: str, provider: Mapping[str, object]) -> bool:
     return (_find_text(provider, "npm") or (ANTHROPIC_PACKAGE if name == "anthropic" else "")) == ANTHROPIC_PACKAGE
 
 
@@ -319,7 +319,7 @@ def plan_aider(place: Place) -> Plan:
     )
 
 
-def _read_json(path: Path) -> Mapping[str, Any]:
+def _read_json(path: Path) -> Mapping[str, object]:
     """Return the object in a settings file, comments and trailing commas allowed; an empty one where it cannot be read."""
     try:
         return _parse_json(path.read_text(encoding="utf-8"))
@@ -327,11 +327,11 @@ def _read_json(path: Path) -> Mapping[str, Any]:
         return {}
 
 
-def _parse_json(text: str) -> Mapping[str, Any]:
+def _parse_json(text: str) -> Mapping[str, object]:
     return _find_table(read_settings(text, "jsonc"))
 
 
-def _find_table(settings: object, *names: str) -> Mapping[str, Any]:
+def _find_table(settings: object, *names: str) -> Mapping[str, object]:
     """Return the object below these names; an empty one where there is none."""
     for name in names:
         settings = settings.get(name) if isinstance(settings, Mapping) else None
@@ -344,7 +344,7 @@ def _find_text(settings: object, *names: str) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(lower: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, Any]:
     """Return settings with others laid over them, objects within them too."""
     return {
         **lower,

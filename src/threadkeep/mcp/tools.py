@@ -35,7 +35,7 @@ SAID_BY = {
 
 # Asks the user a question and returns if they agree, else raises; the second argument is the command that does the same.
 Ask = Callable[[str, str], Awaitable[None]]
-Arguments = Mapping[str, Any] | None
+Arguments = Mapping[str, object] | None
 A = TypeVar("A", bound="_Arguments")
 
 _line_end = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")

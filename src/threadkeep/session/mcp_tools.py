@@ -60,7 +60,7 @@ def _make_client(server: str | MCPServer, *, environ: Mapping[str, str] | None) 
     return Client(StdioServerParameters(command=command, args=arguments, env=None if environ is None else dict(environ)))
 
 
-def _make_tool(client: Client, name: str, description: str, schema: Mapping[str, Any]) -> Tool:
+def _make_tool(client: Client, name: str, description: str, schema: Mapping[str, object]) -> Tool:
     async def run(given: dict[str, Any]) -> str:
         result = await client.call_tool(name, given)
         if result.is_error:

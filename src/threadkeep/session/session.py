@@ -152,7 +152,7 @@ class Session:
         model: str | Model,
         tools: Sequence[Tool | Callable[..., object]] = (),
         instructions: str | None = None,
-        fields: Mapping[str, Any] | None = None,
+        fields: Mapping[str, object] | None = None,
         context: Context | None = None,
         recall: bool = True,
         memory: Memories | None = None,
@@ -197,7 +197,7 @@ class Session:
         asked = tk.backend.models.get(model) if isinstance(model, str) else model
         return cls(await tk.thread(thread_id, dialect=asked.dialect), model=asked, **more)
 
-    async def ask(self, said: str | Sequence[Mapping[str, Any]] | None = None, *, hear: Hear = nobody_hears) -> Answer:
+    async def ask(self, said: str | Sequence[Mapping[str, object]] | None = None, *, hear: Hear = nobody_hears) -> Answer:
         """Run one turn and return its answer; `hear` is called with each event of the turn.
 
         The request is durable before the model is asked; replies and tool outputs are recorded as they arrive. After an error or
@@ -231,7 +231,7 @@ class Session:
         box = await self.thread.wait_for_turn(timeout_s=timeout_s)
         return await self.ask(hear=hear) if box.starts_turn else None
 
-    def _make_request(self, said: str | Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
+    def _make_request(self, said: str | Sequence[Mapping[str, object]] | None) -> list[Mapping[str, object]]:
         if not isinstance(said, str):
             return list(said or ())
         if not said.strip():
@@ -257,7 +257,7 @@ class Session:
                 is_running = True
         return answer
 
-    async def stream(self, said: str | Sequence[Mapping[str, Any]] | None = None) -> AsyncGenerator[Event]:
+    async def stream(self, said: str | Sequence[Mapping[str, object]] | None = None) -> AsyncGenerator[Event]:
         """Run one turn and yield its events, the answer last. Closing the iterator cancels the turn. Raises what `ask` raises."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         turn = asyncio.create_task(self.ask(said, hear=events.put_nowait))

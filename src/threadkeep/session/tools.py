@@ -31,7 +31,7 @@ class Tool:
 
     name: str
     description: str
-    schema: Mapping[str, Any]
+    schema: Mapping[str, object]
     run: Callable[[dict[str, Any]], Awaitable[str]]
 
 

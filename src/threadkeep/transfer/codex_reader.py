@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any
 
 from threadkeep.dialects import RESPONSES
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object, read_value, split_list
@@ -272,7 +271,7 @@ def write_event(view: View, *, at_ms: int) -> bytes | None:
     """Return the event line that Codex shows people for a message; None if it shows none."""
     if view.kind is not ItemKind.MESSAGE:
         return None
-    shown: dict[str, Any] | None = None
+    shown: dict[str, object] | None = None
     if view.by_person:
         shown = {"type": "user_message", "message": view.said, "images": [], "local_images": [], "text_elements": []}
     elif view.role is Role.ASSISTANT and view.text:

@@ -278,7 +278,7 @@ class Engine:
         self.threshold_tokens = int(self.context_length * self.threshold_percent)
         self._futile_at = 0
 
-    def update_from_response(self, usage: Mapping[str, Any] | None) -> None:
+    def update_from_response(self, usage: Mapping[str, object] | None) -> None:
         """Take the provider's counts; a value that is not a number counts as missing."""
         said = usage if isinstance(usage, Mapping) else {}
         self.last_prompt_tokens = parse_count(said.get("prompt_tokens")) or parse_count(said.get("input_tokens"))
@@ -369,7 +369,7 @@ class Engine:
     def get_tool_schemas(self) -> list[Message]:
         return [dict(SCHEMA)]
 
-    def handle_tool_call(self, name: str, args: Mapping[str, Any] | None = None, **kwargs: Any) -> str:
+    def handle_tool_call(self, name: str, args: Mapping[str, object] | None = None, **kwargs: Any) -> str:
         """Answer a call of the recall tool as JSON; an error is in `error`."""
         query = args.get(ARGUMENT) if isinstance(args, Mapping) else None
         if name != NAME or not isinstance(query, str) or not query.strip():

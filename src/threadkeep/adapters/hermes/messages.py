@@ -81,7 +81,7 @@ def _sayable(value: Any) -> Any:
             return value
 
 
-def _call(call: Mapping[str, Any]) -> Message:
+def _call(call: Mapping[str, object]) -> Message:
     """Return a call by the id its result names: where the provider gave it two, the result has the second."""
     function = call.get("function")
     inner = function if isinstance(function, Mapping) else {}
