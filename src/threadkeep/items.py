@@ -115,6 +115,12 @@ def link_chain(key: bytes, previous: bytes, canonical: bytes) -> bytes:
     return blake2b(previous + canonical, key=key, digest_size=CHAIN_BYTES).digest()
 
 
+def digest_session(key: bytes, name: str, *, agent: str = "") -> bytes:
+    """Return the digest under which a client's name for a conversation is looked up; no history has it for a link."""
+    text = f"{name}\0{agent}".encode("utf-8", "surrogatepass")
+    return blake2b(text, key=key, digest_size=CHAIN_BYTES, person=b"session-name").digest()
+
+
 def format_digest(digest: bytes) -> str:
     """Return a digest as text: its form, then its bytes."""
     form = "b1" if len(digest) == BODY_BYTES else "c1"

@@ -101,7 +101,7 @@ class ClaudeCodeReader:
 
     def _make_main_lane(self) -> Lane:
         name = make_thread_name(self._session, prefix="claude", content=self._first)
-        return self._lanes.setdefault("", Lane(thread_id=name, dialect=DIALECT))
+        return self._lanes.setdefault("", Lane(thread_id=name, dialect=DIALECT, session=self._session))
 
     def _find_lane(self, row: Row, uuid: str) -> Lane:
         """Return the lane of a row: the session's, the sub-agent's, or that of the sidechain it continues."""
@@ -116,7 +116,9 @@ class ClaudeCodeReader:
         else:
             own = uuid.split("-")[0][:16]
             name = make_thread_name(f"{self._session or 'claude'}-side-{own}", prefix="side", content=uuid.encode())
-        return Lane(thread_id=name, dialect=DIALECT, agent=agent or f"side-{make_short_digest(uuid.encode())}")
+        return Lane(
+            thread_id=name, dialect=DIALECT, session=self._session, agent=agent or f"side-{make_short_digest(uuid.encode())}"
+        )
 
     def _read_loose_row(self, line: bytes, row: Row) -> list[Step]:
         """Return the steps of a row outside the tree: a title, a mode, a snapshot."""

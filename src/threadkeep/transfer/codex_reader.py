@@ -97,7 +97,8 @@ def _make_lane(line: bytes, meta: Row, *, at: int | None) -> Lane:
         # Nothing is a fork of itself.
         source = None
     note = Note(body=line, at_ms=at)
-    return Lane(thread_id=name, dialect=DIALECT, copied_from=source, base=begins, opening=(note,))
+    session = get_text(meta, "id")
+    return Lane(thread_id=name, dialect=DIALECT, session=session, copied_from=source, base=begins, opening=(note,))
 
 
 def _read_envelope(line: bytes, row: Row) -> list[Step]:

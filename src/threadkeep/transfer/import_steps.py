@@ -35,6 +35,7 @@ class Lane:
 
     Attributes:
         agent: The sub-agent whose conversation it is.
+        session: The client's name for the conversation, which it also sends to a provider.
         copied_from: The thread whose beginning this source repeats, right after `opening`.
         continued_from: The thread at whose end it begins.
         base: The rollout it begins in, if it was forked by reference.
@@ -44,6 +45,7 @@ class Lane:
     thread_id: str
     dialect: str
     agent: str = ""
+    session: str = ""
     copied_from: str | None = None
     continued_from: str | None = None
     base: Base | None = None

@@ -12,10 +12,12 @@ from itertools import islice
 from pathlib import Path
 
 from threadkeep.compaction.backend import Backend
+from threadkeep.dialects import find_dialect
 from threadkeep.errors import OrdinalConflict, ThreadExists, UnknownFormat, UnreadableTranscript
 from threadkeep.transfer.import_formats import ENDINGS, Format, Source, choose_source
 from threadkeep.transfer.import_steps import Base, Lane, LineReader, Step, Trouble
 from threadkeep.transfer.json_rows import get_number, parse_row
+from threadkeep.transfer.recorded_session import find_recorded_threads
 from threadkeep.transfer.thread_builder import ThreadBuilder
 from threadkeep.transfer.transcript_lines import Line, is_packed, read_lines
 
@@ -174,18 +176,20 @@ class FileImport:
                 self._landings[step.thread_id] = await self._make_builder(step)
             self._current = self._landings[step.thread_id]
         elif self._current is not None:
-            self._add_problem(await self._current.take(step))
+            await self._current.take(step, line=self._line)
         elif isinstance(step, Trouble):
             self._add_problem(step.text)
 
     async def _make_builder(self, lane: Lane) -> ThreadBuilder:
         before: ThreadBuilder | None = None
-        if lane.base is not None:
+        is_recorded = bool(lane.session) and await find_recorded_threads(self._backend, lane, (), find_dialect(lane.dialect))
+        if lane.base is not None and (self._within or not is_recorded):
             before = await self._import_base(lane.base)
         elif lane.continued_from is not None:
             before = self._landings.get(lane.continued_from)
         if before is None:
-            return ThreadBuilder(self._backend, lane, added=self._added)
+            # What begins in the middle of another rollout needs that one's own records.
+            return ThreadBuilder(self._backend, lane, added=self._added, joins_recorded=not self._within)
         await before.finish()
         return ThreadBuilder(self._backend, lane, origin=await before.origin(), after=before, added=self._added)
 
@@ -209,14 +213,16 @@ class FileImport:
             self._problems += parent.take_problems()
         return parent._current
 
-    def _add_problem(self, text: str | None) -> None:
-        if text is not None:
-            self._problems.append(ImportProblem(source=str(self.path), line=self._line, text=text))
+    def _add_problem(self, text: str) -> None:
+        self._problems.append(ImportProblem(source=str(self.path), line=self._line, text=text))
 
     def take_problems(self) -> list[ImportProblem]:
         """Return the problems since the last call, those of base rollouts included."""
         taken, self._problems = self._problems, []
-        return taken
+        for landing in self._landings.values():
+            taken += [ImportProblem(source=str(self.path), line=line, text=text) for line, text in landing.problems]
+            landing.problems.clear()
+        return sorted(taken, key=lambda problem: problem.line)
 
     async def list_threads(self) -> list[ImportedThread]:
         """Return the threads of this file."""

@@ -79,7 +79,8 @@ def _make_lane(line: bytes, row: Row) -> Lane:
     # A branch begins with a copy of the lines of its origin, whose file is called TIME_ID.jsonl.
     stem = origin.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".jsonl").rsplit("_", 1)[-1]
     source = make_thread_name(stem, prefix="pi", content=line) if stem else None
-    return Lane(thread_id=name, dialect=DIALECT, copied_from=source, opening=(Note(body=line, at_ms=get_time_ms(row)),))
+    note = Note(body=line, at_ms=get_time_ms(row))
+    return Lane(thread_id=name, dialect=DIALECT, session=get_text(row, "id"), copied_from=source, opening=(note,))
 
 
 def _read_entry(line: bytes, row: Row, key: str) -> list[Step]:

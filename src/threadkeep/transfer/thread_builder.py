@@ -16,7 +16,7 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.ledger import dump_ledger
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.dialects.raw_json import split_object
-from threadkeep.items import Item, ItemKind, View, digest_body, link_chain, seed_chain
+from threadkeep.items import Item, ItemKind, Role, View, digest_body, link_chain, seed_chain
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import (
     Checkpoint,
@@ -34,7 +34,11 @@ from threadkeep.threads.writer import make_arrival, update_metadata
 from threadkeep.tokens import estimate_item
 from threadkeep.transfer.import_steps import Compacted, GoTo, Lane, Note, PutItem, Step, TakeBack, Titled, Trouble
 from threadkeep.transfer.record_matcher import Make, Origin, RecordMatcher, RecordPlace
+from threadkeep.transfer.recorded_session import RecordedSession, find_recorded_threads
 
+# So many steps are held, and an answer tells from so many characters on.
+HELD_STEPS = 512
+TELLING_CHARS = 200
 # How much of what people said Codex keeps beside a summary.
 SAID_TOKENS = 20_000
 
@@ -195,9 +199,15 @@ class ThreadBuilder:
         origin: Origin | None = None,
         after: ThreadBuilder | None = None,
         added: Counter[str] | None = None,
+        joins_recorded: bool = False,
     ) -> None:
-        """Take the lane and, for a fork, its origin and the builder it continues from; `added` counts new records by thread."""
+        """Take the lane and, for a fork, its origin and the builder it continues from; `added` counts new records by thread.
+
+        With `joins_recorded`, the lane goes on in the thread in which the gateway recorded its session, if it did.
+        """
         self.items = 0
+        # What could not be read as expected, by line.
+        self.problems: list[tuple[int, str]] = []
         self.dialect: Dialect = find_dialect(lane.dialect)
         self._backend = backend
         self._lane = lane
@@ -210,6 +220,10 @@ class ThreadBuilder:
         self._at: str | None = None
         self._title: str | None = None
         self._landed = RecentItems(dialect=self.dialect, redact=backend.redact)
+        self._added = Counter() if added is None else added
+        # The first steps, until they tell whether the gateway recorded this session.
+        self._held: list[tuple[int, Step]] | None = [] if joins_recorded and lane.session else None
+        self._recorded: RecordedSession | None = None
         self._track = RecordMatcher(
             backend,
             lane.thread_id,
@@ -218,48 +232,78 @@ class ThreadBuilder:
             origin=origin,
             source=lane.copied_from,
             on_own=self._open,
-            added=Counter() if added is None else added,
+            added=self._added,
         )
 
     @property
     def thread_id(self) -> str:
-        return self._track.thread_id
+        return self._track.thread_id if self._recorded is None else self._recorded.thread_id
 
     @property
     def begun(self) -> bool:
-        return self._track.begun
+        return self._track.begun or self._recorded is not None
 
     async def is_alone(self) -> bool:
         """Whether no other writer changed the thread since the last step."""
-        return await self._track.is_alone()
+        return self._recorded is None and await self._track.is_alone()
 
-    async def take(self, step: Step) -> str | None:
-        """Write one step; return a problem, if there is one."""
+    async def take(self, step: Step, *, line: int = 0) -> None:
+        """Write one step, of this line of the file; the first may be held back until `finish`."""
+        if self._held is None:
+            await self._write(step, line=line)
+            return
+        self._held.append((line, step))
+        view = self.dialect.view(step.item) if isinstance(step, PutItem) else None
+        # What a tool printed, or an answer of some length, is not said twice by chance.
+        is_telling = view is not None and (view.outputs or (view.role is Role.ASSISTANT and len(view.text) >= TELLING_CHARS))
+        if is_telling or len(self._held) >= HELD_STEPS:
+            await self._write_held()
+
+    async def _write_held(self) -> None:
+        held, self._held = self._held or [], None
+        items = [step.item for _, step in held if isinstance(step, PutItem)]
+        threads = await find_recorded_threads(self._backend, self._lane, items, self.dialect)
+        if threads:
+            self._recorded = RecordedSession(self._backend, self._lane, threads, dialect=self.dialect, added=self._added)
+            await self._recorded.load()
+        for line, step in held:
+            await self._write(step, line=line)
+
+    async def _write(self, step: Step, *, line: int) -> None:
+        trouble: str | None = None
         match step:
+            case Titled():
+                self._title = step.title
+            case Trouble():
+                trouble = step.text
+            case _ if self._recorded is not None:
+                self.items += isinstance(step, PutItem)
+                self._recorded.take(step)
             case PutItem():
                 await self._add_item(step)
             case Note():
                 await self._add_note(step)
             case TakeBack():
-                return await self._take_back(step)
+                trouble = await self._take_back(step)
             case GoTo():
-                return await self._go_to(step)
+                trouble = await self._go_to(step)
             case Compacted():
-                return await self._add_compaction(step)
-            case Titled():
-                self._title = step.title
-            case Trouble():
-                return step.text
+                trouble = await self._add_compaction(step)
             case Lane():
-                raise AssertionError("a landing has one lane")
-        return None
+                raise AssertionError("a builder has one lane")
+        if trouble is not None:
+            self.problems.append((line, trouble))
 
     async def finish(self) -> None:
         """Write pending records and the title. More steps may follow."""
-        if not self._track.begun and self._lane.opening:
+        if self._held is not None:
+            await self._write_held()
+        if self._recorded is not None:
+            await self._recorded.finish()
+        elif not self._track.begun and self._lane.opening:
             await self._track.find_position()
         await self._track.flush()
-        if self._title and self._track.begun:
+        if self._title and self.begun:
             known = await load_metadata(self._backend.store, self.thread_id)
             if known.title is None:
                 await update_metadata(self._backend, self.thread_id, title=self._title)

@@ -59,7 +59,7 @@ class FastPath:
         if self._items.has_prefix(items, agent=hints.agent, length=BEGINNING + 1) or not self._is_plain(body):
             return None
         begun = await self._items.read(items[:BEGINNING], agent=hints.agent)
-        if any(info.is_summary for info in begun.infos) or self._lookup.knows_session(hints.session):
+        if any(info.is_summary for info in begun.infos) or await self._lookup.knows_session(hints):
             # The client may have rewritten the history of a thread.
             return None
         await self._writes.wait_for(begun.chain)

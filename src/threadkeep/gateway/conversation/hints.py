@@ -45,7 +45,8 @@ class Hints:
         client: `codex` or `claude-code`; else empty.
         agent: The sub-agent; empty for the main agent.
         session: A digest of the client's name for the conversation; empty where it gives none.
-        forked_from: The same of the conversation that the client forked to make this one.
+        session_name: That name.
+        forked_from: A digest of the name of the conversation that the client forked to make this one.
         issuer: A digest of provider and account; no credential can be derived from it.
         model: The model that is asked.
         answer_form: How the answer comes.
@@ -56,6 +57,7 @@ class Hints:
     client: str = ""
     agent: str = ""
     session: str = ""
+    session_name: str = field(default="", repr=False)
     forked_from: str = ""
     issuer: str = field(default="", repr=False)
     model: str = ""
@@ -71,10 +73,12 @@ def read_hints(
     codex = read_turn_metadata(headers)
     agent = headers.get(AGENT_HEADER) or codex.agent or (headers.get("x-session-id", "") if headers.get(PARENT_HEADER) else "")
     forked = codex.forked_from_thread_id or ""
+    place, name = _find_session_name(headers, request.fields)
     return Hints(
         client=_find_client(headers),
         agent=agent,
-        session=_digest_name(_find_session_name(headers, request.fields), agent=agent, key=key),
+        session=_digest_name(name and f"{place}={name}", agent=agent, key=key),
+        session_name=name,
         forked_from=_digest_name(forked and f"thread-id={forked}", agent=agent, key=key),
         issuer=digest_issuer(headers, upstream=upstream, key=key),
         model=target.model,
@@ -105,17 +109,17 @@ def _find_client(headers: Mapping[str, str]) -> str:
     return "codex" if "x-codex-turn-metadata" in headers else ""
 
 
-def _find_session_name(headers: Mapping[str, str], fields: Mapping[str, bytes]) -> str:
-    """Return the client's name for the conversation, with its place: two places may use one name for different things."""
-    for name in SESSION_HEADERS:
-        if value := headers.get(name):
-            return f"{name}={value}"
-    for name in SESSION_FIELDS:
-        if name in fields and isinstance(key := read_value(fields[name]), str) and key:
-            return f"{name}={key}"
+def _find_session_name(headers: Mapping[str, str], fields: Mapping[str, bytes]) -> tuple[str, str]:
+    """Return the client's name for the conversation behind its place: two places may use one name for different things."""
+    for place in SESSION_HEADERS:
+        if value := headers.get(place):
+            return place, value
+    for place in SESSION_FIELDS:
+        if place in fields and isinstance(key := read_value(fields[place]), str) and key:
+            return place, key
     user = (read_object(fields.get("metadata", b"null")) or {}).get("user_id")
     session = (read_object(user.encode()) or {}).get("session_id") if isinstance(user, str) else None
-    return f"metadata={session}" if isinstance(session, str) and session else ""
+    return "metadata", session if isinstance(session, str) else ""
 
 
 def _digest_name(name: str, *, agent: str, key: bytes) -> str:

@@ -16,7 +16,7 @@ from threadkeep.errors import OrdinalConflict, ThreadNotFound
 from threadkeep.gateway.conversation.hints import Hints, find_request_limits
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.request import OpenRequest
-from threadkeep.gateway.conversation.sessions import Sessions, find_rewritten_thread, is_certain
+from threadkeep.gateway.conversation.sessions import Sessions, find_named_thread, find_rewritten_thread, is_certain
 from threadkeep.gateway.conversation.thread_cache import (
     ActiveCheckpoint,
     KnownThread,
@@ -26,7 +26,7 @@ from threadkeep.gateway.conversation.thread_cache import (
     load_known,
 )
 from threadkeep.gateway.conversation.window import follow_ancestors, read_layout
-from threadkeep.items import seed_chain
+from threadkeep.items import digest_session, seed_chain
 from threadkeep.store import Found, NewRecord, RecordKind, Span
 from threadkeep.threads import Arrival, Tip
 from threadkeep.threads.branches import prepare_fork
@@ -84,14 +84,14 @@ class ThreadLookup:
         self._backend = backend
         self._dialect = dialect
         self._threads = threads
-        self._sessions = Sessions(backend, dialect, threads)
+        self._sessions = Sessions(backend, dialect)
 
     def seed(self, agent: str) -> bytes:
         return seed_chain(self._backend.store.tenant.key, dialect=self._dialect.name, agent=agent)
 
-    def knows_session(self, session: str) -> bool:
-        """Whether a request under a client's name for its conversation was recorded lately."""
-        return bool(session) and self._threads.find_session(session) is not None
+    async def knows_session(self, hints: Hints) -> bool:
+        """Whether a client's name for its conversation has a thread."""
+        return await find_named_thread(self._backend, hints, self._dialect) is not None
 
     async def find(self, history: History, opened: OpenRequest) -> tuple[KnownThread, int] | None:
         """Return the thread that holds the longest known part of a request's history, as it stood at its end, and that part's
@@ -216,9 +216,7 @@ class ThreadLookup:
         """Return where the longest known part of a history lies, preferring a thread that ends with it; None if all is new."""
         deepest = await find_deepest(self._backend.store, history.chain)
         hints, head = opened.hints, self._digest_head(opened.request)
-        found = await self._sessions.filter_found(
-            deepest, history, session=hints.session, forked_from=hints.forked_from, head=head
-        )
+        found = await self._sessions.filter_found(deepest, history, hints=hints, head=head)
         for match in found:
             tip = await load_tip(self._backend.store, match.thread_id, seed=self.seed(hints.agent))
             if tip.chain == match.chain:
@@ -258,10 +256,9 @@ class ThreadLookup:
         depth = match.depth if match else 0
         rewritten = await find_rewritten_thread(
             self._backend,
-            self._threads,
             history,
             depth=depth,
-            session=opened.hints.session,
+            hints=opened.hints,
             head=self._digest_head(opened.request),
             dialect=self._dialect,
         )
@@ -313,8 +310,14 @@ class ThreadLookup:
         known, depth, start, history, hints = opening.known, opening.depth, opening.start, opened.history, opened.hints
         context = self.make_context(known.context, opened)
         records = list(opening.marks)
-        if context != known.context:
-            records.append(self._make_context_record(context, opened.request, turn=known.tip.turn))
+        named_before = known.context.session if known.context is not None and start is None else ""
+        is_named_anew = bool(hints.session) and hints.session != named_before
+        if is_named_anew or context != known.context:
+            record = self._make_context_record(context, opened.request, turn=known.tip.turn)
+            if is_named_anew:
+                name = digest_session(self._backend.store.tenant.key, hints.session_name, agent=hints.agent)
+                record = replace(record, chain=name, depth=known.tip.depth)
+            records.append(record)
         # Of a rewritten history only what the person said last is new.
         resent = max((at for at, info in enumerate(history.infos) if info.by_person), default=0) if opening.marks else 0
         tip = known.tip

@@ -14,14 +14,16 @@ from itertools import islice
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.state_text import TAG
 from threadkeep.dialects import Dialect
+from threadkeep.errors import InvalidThreadId, ThreadNotFound
+from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History
-from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache, load_context
-from threadkeep.items import Item, digest_body
+from threadkeep.gateway.conversation.thread_cache import KnownThread, load_context
+from threadkeep.items import Item, digest_body, digest_session
 from threadkeep.store import Found, Record, RecordKind, Span, ThreadRow
-from threadkeep.threads import ReplyBody, StateEntry
+from threadkeep.threads import ReplyBody, StateEntry, check_thread_id
 from threadkeep.threads.reader import load_checkpoint, load_live_path, read_body
 
-# How many of the threads written last are asked for their name, and how many records that begin alike.
+# How many of the threads written last are compared, and how many records that begin alike.
 THREADS = 16
 ALIKE = 64
 # Shorter answers than this are given in any conversation.
@@ -38,15 +40,12 @@ class Sessions:
     goes on from a thread of another name unless their shared part holds what only that conversation can have said.
     """
 
-    def __init__(self, backend: Backend, dialect: Dialect, threads: ThreadCache) -> None:
+    def __init__(self, backend: Backend, dialect: Dialect) -> None:
         self._backend = backend
         self._dialect = dialect
-        self._threads = threads
 
-    async def filter_found(
-        self, found: list[Found], history: History, *, session: str, forked_from: str, head: bytes
-    ) -> list[Found]:
-        """Return the records that a request under the name `session` may go on from; none where it begins a thread.
+    async def filter_found(self, found: list[Found], history: History, *, hints: Hints, head: bytes) -> list[Found]:
+        """Return the records that a request under its client's name may go on from; none where it begins a thread.
 
         `found` are the deepest records of its history. Those under its own name come first; then those of the conversation
         that its client says it forked; then those under none; then shallower ones under its own name, which say that it only
@@ -54,11 +53,12 @@ class Sessions:
         """
         if not found:
             return found
+        session = hints.session
         contexts = [await load_context(self._backend.store, match.thread_id, stop=match.ordinal + 1) for match in found[:ALIKE]]
         named = [(match, context.session if context is not None else "") for match, context in zip(found, contexts, strict=False)]
         if session and (mine := [match for match, name in named if name == session]):
             return mine
-        if forked_from and (forked := [match for match, name in named if name == forked_from]):
+        if hints.forked_from and (forked := [match for match, name in named if name == hints.forked_from]):
             return forked
         depth = found[0].depth
         is_own = is_own_conversation(history, depth)
@@ -75,7 +75,7 @@ class Sessions:
         own = await self._find_deepest_own(session, history.chain[: depth - 1])
         if own or not is_own:
             return own
-        if any(info.is_summary for info in history.infos[:depth]) and await self._has_another(session, found):
+        if any(info.is_summary for info in history.infos[:depth]) and await self._has_another(hints, found):
             return []
         return found
 
@@ -108,9 +108,9 @@ class Sessions:
         alike = (await self._backend.store.lookup([link]))[:ALIKE]
         return [match for match in alike if await self._load_name(match) == session]
 
-    async def _has_another(self, session: str, found: Sequence[Found]) -> bool:
+    async def _has_another(self, hints: Hints, found: Sequence[Found]) -> bool:
         """Whether a name has a thread of its own that did not come from any of these."""
-        own = self._threads.find_session(session) or await self._find_recent(session)
+        own = await find_named_thread(self._backend, hints, self._dialect)
         if own is None:
             return False
         others = {match.thread_id for match in found}
@@ -123,17 +123,30 @@ class Sessions:
             name = (await self._backend.store.get(name)).parent
         return True
 
-    async def _find_recent(self, session: str) -> str | None:
-        for row in await self._backend.store.threads(limit=THREADS):
-            context = await load_context(self._backend.store, row.id, stop=row.next)
-            if context is not None and context.session == session:
-                return row.id
-        return None
-
     async def _load_name(self, match: Found) -> str:
         """Return the name under which a record was written; empty where its client gave none."""
         context = await load_context(self._backend.store, match.thread_id, stop=match.ordinal + 1)
         return context.session if context is not None else ""
+
+
+async def find_named_thread(backend: Backend, hints: Hints, dialect: Dialect) -> str | None:
+    """Return the thread last written under a client's name for it; else the one imported from the client's file of that name."""
+    store = backend.store
+    if not hints.session:
+        return None
+    for match in (await store.lookup([digest_session(store.tenant.key, hints.session_name, agent=hints.agent)]))[:ALIKE]:
+        row = await store.get(match.thread_id)
+        context = await load_context(store, row.id, stop=row.next)
+        if row.dialect == dialect.name and context is not None and context.session == hints.session:
+            return row.id
+    if hints.agent:
+        return None
+    try:
+        row = await store.get(check_thread_id(hints.session_name))
+    except (InvalidThreadId, ThreadNotFound):
+        return None
+    is_imported = row.dialect == dialect.name and await load_context(store, row.id, stop=row.next) is None
+    return row.id if is_imported else None
 
 
 def is_certain(known: KnownThread, history: History, depth: int, *, session: str) -> bool:
@@ -177,19 +190,19 @@ def is_own_conversation(history: History, depth: int) -> bool:
 ITEMS = 256
 # How many of them are read, where spelling must not matter.
 LAST_SAID = 24
-# Without a name, one item alone tells nothing: call ids are numbered anew by some servers, and many say the same short words.
-SHARED_WITHOUT_NAME = 2
+# One item alone tells nothing: call ids are numbered anew by some servers, and many say the same short words.
+SHARED = 2
 
 
 async def find_rewritten_thread(
-    backend: Backend, threads: ThreadCache, history: History, *, depth: int, session: str, head: bytes, dialect: Dialect
+    backend: Backend, history: History, *, depth: int, hints: Hints, head: bytes, dialect: Dialect
 ) -> str | None:
     """Return the thread whose history was rewritten to make what follows the first `depth` items, if one was.
 
     A new beginning, an edit and a fork bring nothing that a model said, and are none. Without a name only a thread under the same
     instructions (`head`) is taken, and none where two are alike.
     """
-    later = history.infos[depth:]
+    later, session = history.infos[depth:], hints.session
     has_summary = any(info.is_summary for info in later)
     shown = _find_states(history, depth, dialect)
     if not has_summary and not shown and not any(info.by_model for info in later):
@@ -202,28 +215,30 @@ async def find_rewritten_thread(
         if not shown.isdisjoint(await _load_state(backend, row, dialect)):
             return row.id
     telling = {digest_body(_redact(backend, raw)) for raw in _find_telling(history, depth)}
-    named = threads.find_session(session) if session else None
-    named = named or next((row.id for row in rows if session and names[row.id] == session), None)
-    if named is not None and (has_summary or telling & await _load_newest(backend, await backend.store.get(named))):
-        return named
+    spoken = _digest_spoken(backend, history, depth, dialect)
+    named = await find_named_thread(backend, hints, dialect)
+    if named is not None:
+        row = await backend.store.get(named)
+        common = len(spoken.keys() & await _load_last_said(backend, row, dialect))
+        if has_summary or common >= SHARED or telling & await _load_newest(backend, row):
+            return named
     compacted = _digest_compacted(backend, history, depth, dialect)
     for row in rows if compacted else ():
         if compacted & await _load_last_said(backend, row, dialect):
             return row.id
     # Beside a summary, which says that there was more, what people and models said tells it too, however short; without one,
     # if something telling is among it.
-    spoken = _digest_spoken(backend, history, depth, dialect) if not session else {}
     shared: dict[str, int] = {}
     for row in open_to_us:
         context = contexts[row.id]
         if not session and (context is None or context.head != head):
             continue
         shared[row.id] = len(telling & await _load_newest(backend, row)) if telling else 0
-        common = spoken.keys() & await _load_last_said(backend, row, dialect) if spoken else set()
-        if has_summary or any(spoken[each] for each in common):
-            shared[row.id] = max(shared[row.id], len(common))
+        alike = spoken.keys() & await _load_last_said(backend, row, dialect) if not session else set()
+        if has_summary or any(spoken[each] for each in alike):
+            shared[row.id] = max(shared[row.id], len(alike))
     best = max(shared.values(), default=0)
-    likely = [row for row in open_to_us if shared.get(row.id) == best] if best >= SHARED_WITHOUT_NAME else []
+    likely = [row for row in open_to_us if shared.get(row.id) == best] if best >= SHARED else []
     # A fork shares its parent's history: of these the newest goes on.
     related = {likely[0].id, likely[0].parent} if likely else set()
     return likely[0].id if likely and all({row.id, row.parent} & related for row in likely) else None

@@ -81,25 +81,19 @@ def digest_head(fields: dict[str, msgspec.Raw], head: list[msgspec.Raw]) -> byte
 
 
 class ThreadCache:
-    """Threads by the last link of their chain, and by their client's session name; the oldest are forgotten first."""
+    """Threads by the last link of their chain; the oldest are forgotten first."""
 
     def __init__(self, *, kept: int = THREADS) -> None:
         self._limit = kept
         self._threads: dict[str, KnownThread] = {}
         self._tips: dict[bytes, str] = {}
-        self._sessions: dict[str, str] = {}
 
     def remember(self, known: KnownThread) -> None:
         self.forget(known.thread_id)
         self._threads[known.thread_id] = known
         self._tips[known.tip.chain] = known.thread_id
-        if known.context is not None and known.context.session:
-            self._sessions.pop(known.context.session, None)
-            self._sessions[known.context.session] = known.thread_id
         while len(self._threads) > self._limit:
             self.forget(next(iter(self._threads)))
-        while len(self._sessions) > self._limit:
-            del self._sessions[next(iter(self._sessions))]
 
     def forget(self, thread_id: str) -> None:
         known = self._threads.pop(thread_id, None)
@@ -127,10 +121,6 @@ class ThreadCache:
             if thread_id is not None:
                 return self._threads[thread_id], index + 1
         return None
-
-    def find_session(self, session: str) -> str | None:
-        """Return the thread that was last written under a client's name for it."""
-        return self._sessions.get(session)
 
 
 async def load_known(backend: Backend, thread_id: str, *, seed: bytes, stop: int | None = None) -> KnownThread:
