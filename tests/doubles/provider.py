@@ -32,6 +32,7 @@ from tests.doubles.wires import Spoken, WireName, is_streamed, speak, wire_of
 MAX_BODY_BYTES = 64 * 1024 * 1024
 CREDENTIAL_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 COUNT_TOKENS = "/v1/messages/count_tokens"
+COUNT_GEMINI = ":countTokens"
 BYTES_PER_TOKEN = 4
 
 
@@ -176,11 +177,12 @@ class ScriptedProvider:
             return await self._serve_socket(request) if self._sockets else web.Response(status=404)
         received = await _received(request)
         wire = wire_of(received)
-        if received.path == COUNT_TOKENS:
+        if received.path == COUNT_TOKENS or received.path.endswith(COUNT_GEMINI):
             self.side_requests.append(received)
             if not self._counts_tokens:
                 return web.Response(status=404)
-            return web.json_response({"input_tokens": len(received.raw) // BYTES_PER_TOKEN})
+            counted = len(received.raw) // BYTES_PER_TOKEN
+            return web.json_response({"input_tokens": counted} if received.path == COUNT_TOKENS else {"totalTokens": counted})
         aside = self._beside(received) if self._beside and wire else None
         if aside is not None and wire is not None:
             self.side_requests.append(received)

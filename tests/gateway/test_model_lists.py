@@ -48,7 +48,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
     """From its answer on, its models' own windows decide when a conversation is compacted."""
     asked: list[str] = []
 
-    async def list_models(path: str) -> ProviderAnswer:
+    async def list_models(path: str, *, is_at_root: bool = False) -> ProviderAnswer:
         asked.append(path)
         return ProviderAnswer(status=200, headers={}, body=b'{"data": [{"id": "m", "context_length": 10000}]}')
 
@@ -68,7 +68,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
 async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_compacts() -> None:
     """A window that a person set stays, and with compaction off no provider is bothered."""
 
-    async def list_models(path: str) -> ProviderAnswer:
+    async def list_models(path: str, *, is_at_root: bool = False) -> ProviderAnswer:
         raise AssertionError(f"asked for {path}")
 
     body = b'{"model": "m", "input": [{"role": "user", "content": "hi"}]}'
@@ -107,3 +107,38 @@ async def test_the_list_is_asked_for_as_the_client_through_the_proxy(tk: Threadk
         listed = [seen for seen in proxy.provider.seen if seen.target == "/v1/models"]
     assert [(seen.method, seen.named(b"authorization")) for seen in listed] == [("GET", [(b"authorization", b"Bearer k")])]
     assert tk.backend.find_limits("m").hard == 14_400
+
+
+@pytest.mark.parametrize(
+    ("properties", "hard"),
+    [
+        ({"default_generation_settings": {"n_ctx": 16_000}, "total_slots": 4}, 14_400),
+        ({"default_generation_settings": []}, 29_491),
+    ],
+)
+async def test_llama_cpp_tells_the_window_it_was_started_with(
+    tk: Threadkeep, proxy_with: ProxyWith, properties: Any, hard: int
+) -> None:
+    """Not below /v1 and not in its list, which tells of the model; without a readable answer the list counts."""
+    conversations = RecordedConversations(tk, find_dialect("chat"), rules=Rules(auto_compact="on"))
+
+    async def of(tenant: str | None, dialect: str) -> RecordedConversations:
+        return conversations
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        listed = {"data": [{"id": "m", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131_072, "n_ctx": 32_768}}]}
+        answers = {"/v1/models": listed, "/props": properties}
+        return web.json_response(answers.get(request.path, {"choices": []}), headers={"Server": "llama.cpp"})
+
+    async with proxy_with(conversations=of) as proxy:
+        proxy.provider.handler = handler
+        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+        async with proxy.client.post(
+            f"{proxy.url}/v1/chat/completions", data=body, headers={"Authorization": "Bearer k"}
+        ) as answer:
+            await answer.read()
+        await conversations.wait_idle()
+        await conversations.close()
+        asked = [seen.target for seen in proxy.provider.seen if seen.method == "GET"]
+    assert asked == ["/v1/models", "/props?model=m"]
+    assert tk.backend.find_limits("m").hard == hard

@@ -156,6 +156,28 @@ async def test_tokens_are_counted_here_where_the_provider_cannot(tk: Threadkeep)
     assert len(await tk.threads()) == 1
 
 
+async def test_geminis_tokens_are_counted_here_where_the_provider_cannot(tk: Threadkeep) -> None:
+    """In its form, which its own client reads; a count is no turn and begins no thread."""
+    contents = [{"role": "user", "parts": [{"text": "Begin. " + LONG}]}]
+    async with (
+        ScriptedProvider([say("one", input_tokens=9_000)], counts_tokens=False) as provider,
+        running_gateway(tk, upstream=provider.url.removesuffix("/v1")) as url,
+        ClientSession() as session,
+    ):
+
+        async def ask(method: str) -> Json:
+            path = f"{url}/v1beta/models/gemini-3-pro:{method}"
+            async with session.post(path, json={"contents": contents}) as answer:
+                return dict(await answer.json())
+
+        before = await ask("countTokens")
+        await ask("generateContent")
+        after = await ask("countTokens")
+    assert len(LONG) // 8 < before["totalTokens"] < len(LONG)
+    assert after == {"totalTokens": pytest.approx(9_000, rel=0.05)}
+    assert len(await tk.threads()) == 1
+
+
 async def test_calls_that_are_open_stay_with_the_checkpoint(tk: Threadkeep) -> None:
     """A client compacts between a call and its output; both reach the provider."""
     asked = {"type": "function_call", "call_id": "call_2", "name": "bash", "arguments": "{}"}

@@ -69,7 +69,13 @@ class GeminiApi(Api):
         return next((text for text in texts if isinstance(text, str)), "")
 
     def is_side_request(self, request: Request, *, path: str) -> bool:
+        return self.is_count(path)
+
+    def is_count(self, path: str) -> bool:
         return path.endswith(COUNT)
+
+    def render_count(self, tokens: int) -> bytes:
+        return encode_value({"totalTokens": tokens})
 
     def address_request(self, request: Request, *, model: str) -> Request:
         return request

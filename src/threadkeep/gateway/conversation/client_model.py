@@ -164,6 +164,9 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
 
 
 PATIENCE_S: Final = 10.0
+# Such a server names itself in its answers, and tells about itself here.
+LLAMA_CPP: Final = "llama.cpp"
+PROPERTIES: Final = "/props"
 # What an answer may say about one model, by the servers that were looked at: the first that is there counts.
 NAMES: Final = ("id", "slug", "name")
 WINDOWS: Final = (
@@ -217,8 +220,29 @@ class ModelWindows:
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 answer = await list_models(self._path.format(model=quote(model, safe="")))
-            if answer.status == 200:
-                self._backend.add_windows(read_windows(answer.body))
+                windows = read_windows(answer.body) if answer.status == 200 else {}
+                # Its list tells what the model was trained for, and not what this server was started with.
+                if answer.headers.get("server", "").startswith(LLAMA_CPP):
+                    properties = await list_models(f"{PROPERTIES}?model={quote(model, safe='')}", is_at_root=True)
+                    windows = {model: window} if (window := read_properties(properties.body)) is not None else windows
+            self._backend.add_windows(windows)
+
+
+class _Settings(msgspec.Struct):
+    n_ctx: int = 0
+
+
+class _Properties(msgspec.Struct):
+    default_generation_settings: _Settings
+
+
+def read_properties(body: bytes) -> int | None:
+    """Return the window that a llama.cpp server gives each conversation, from what it tells about itself."""
+    try:
+        window = msgspec.json.decode(body, type=_Properties).default_generation_settings.n_ctx
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return window if SMALLEST <= window <= LARGEST else None
 
 
 def read_windows(body: bytes) -> dict[str, int]:

@@ -33,8 +33,14 @@ class AnswerTooLong(ConnectionError):
 AskProvider = Callable[[bytes], Awaitable[ProviderAnswer]]
 # The same for another path of the provider, with headers whose values are added to the client's.
 AskPath = Callable[[str, bytes, Mapping[str, str]], Awaitable[ProviderAnswer]]
-# Reads a list of models from the provider, with the client's headers; raises as `AskProvider` does.
-ListModels = Callable[[str], Awaitable[ProviderAnswer]]
+
+
+class ListModels(Protocol):
+    """Reads what a provider tells about its models, with the client's headers; raises as `AskProvider` does."""
+
+    def __call__(self, path: str, *, is_at_root: bool = False) -> Awaitable[ProviderAnswer]:
+        """Ask for a path of the provider's API, or, with `is_at_root`, for one beside it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

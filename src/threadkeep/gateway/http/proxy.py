@@ -237,11 +237,12 @@ class ProxiedRequest:
                 raise ConnectionError(answer.message)
             return await _read_whole(answer)
 
-    async def _list_models(self, path: str) -> ProviderAnswer:
+    async def _list_models(self, path: str, *, is_at_root: bool = False) -> ProviderAnswer:
         """Ask the provider about its models as this client; see `threadkeep.gateway.conversation.request.ListModels`."""
         headers = self._make_headers()
         headers.popall("content-type", None)
-        async with self._upstream.exchange("GET", self._call.target(path), headers=headers, body=None) as answer:
+        target = path if is_at_root else self._call.target(path)
+        async with self._upstream.exchange("GET", target, headers=headers, body=None, is_at_root=is_at_root) as answer:
             if isinstance(answer, UpstreamFailure):
                 raise ConnectionError(answer.message)
             return await _read_whole(answer)

@@ -207,18 +207,28 @@ class Upstream:
         versioned = path.endswith(endpoints.mount) if endpoints.is_mount_added else bool(path)
         stem = f"{url.origin()}{url.raw_path.rstrip('/')}"
         self._base = stem if versioned else f"{stem}{endpoints.mount}"
+        self._root = self._base.removesuffix(endpoints.mount)
         self._place = f"{url.host_subcomponent}:{url.port}"
         self._session = session
 
     @asynccontextmanager
     async def exchange(
-        self, method: str, target: str, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: CIMultiDict[str],
+        body: bytes | AsyncIterator[bytes] | None,
+        is_at_root: bool = False,
     ) -> AsyncIterator[UpstreamAnswer | UpstreamFailure]:
         """Send a request and yield the answer once its headers are here; `target` is a path and query, already encoded.
 
+        The path is below the provider's API, or, with `is_at_root`, beside it.
+
         An answer not read to its end is abandoned: the connection is closed, which the provider can notice.
         """
-        answer = await self._send(method, target, headers=headers, body=body)
+        base = self._root if is_at_root else self._base
+        answer = await self._send(method, URL(base + target, encoded=True), headers=headers, body=body)
         try:
             yield answer
         finally:
@@ -256,13 +266,13 @@ class Upstream:
         return socket, answered[-1]
 
     async def _send(
-        self, method: str, target: str, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
+        self, method: str, url: URL, *, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
     ) -> UpstreamAnswer | UpstreamFailure:
         data = Body(body) if isinstance(body, bytes) else body
         try:
             response = await self._session.request(
                 method,
-                URL(self._base + target, encoded=True),
+                url,
                 headers=headers,
                 data=data,
                 allow_redirects=False,
