@@ -43,8 +43,10 @@ async def previous_response(client: AsyncOpenAI, folder: Path) -> list[Any]:
 
 
 async def conversation(client: AsyncOpenAI, folder: Path) -> list[Any]:
-    answers = [await client.responses.create(model="gpt-5.1", input=text, conversation="conv_1") for text in ("one", "two")]
-    return [answer.output_text for answer in answers]
+    made = await client.conversations.create(items=[{"type": "message", "role": "developer", "content": "Never push."}])
+    first = await client.responses.create(model="gpt-5.1", input="one", conversation=made.id)
+    async with client.responses.stream(model="gpt-5.1", input="two", conversation={"id": made.id}) as second:
+        return [first.output_text, (await second.get_final_response()).output_text]
 
 
 async def compact_with_history(client: AsyncOpenAI, folder: Path) -> list[Any]:
@@ -74,11 +76,11 @@ async def compaction_session(client: AsyncOpenAI, folder: Path) -> list[Any]:
 
 
 USES: dict[str, tuple[Use, list[Reply]]] = {
-    "conversation": (conversation, [say("one"), say("two")]),
     "compact": (compact_with_history, [Reply(body=COMPACTED), say("two")]),
 }
 NAMED: dict[str, tuple[Use, list[Reply]]] = {
     "previous response": (previous_response, [say("one"), say("two")]),
+    "conversation": (conversation, [say("one"), say("two")]),
     "compaction session": (compaction_session, [say("one"), Reply(body=COMPACTED), say("two"), Reply(body=COMPACTED)]),
 }
 
@@ -94,14 +96,15 @@ async def test_an_answer_that_is_named_is_sent_with_all_before_it(name: str, tmp
         AsyncOpenAI(base_url=gateway.base_url, api_key="sk-mock", max_retries=0, timeout=SECONDS) as client,
     ):
         assert await use(client, tmp_path) == ["one", "two"]
-    assert not any("previous_response_id" in request.body for request in provider.requests)
-    assert [text in str(provider.requests[1].input) for text in ("one", "two")] == [True, name == "previous response"]
+    assert not any({"previous_response_id", "conversation"} & set(request.body) for request in provider.requests)
+    assert [text in str(provider.requests[1].input) for text in ("one", "two")] == [True, name != "compaction session"]
+    assert ["Never push." in str(request.input) for request in provider.requests[:2]] == [name == "conversation"] * 2
 
 
 @pytest.mark.moves_prefix(reason="the history is the provider's, and what a client sends is only what is new")
 @pytest.mark.parametrize("name", USES)
 async def test_state_held_by_the_provider_passes_through(name: str, tmp_path: Path) -> None:
-    """Conversations and compaction of a whole history arrive as a run without the gateway sends them."""
+    """A compaction of a whole history arrives as a run without the gateway sends it."""
     use, script = USES[name]
 
     async def used(base_url: str, folder: Path) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -54,6 +54,8 @@ class ScriptedProvider:
     `sockets` also serves the Responses API over WebSocket, and keeps the last response of each connection; `socket_frames` are
     the frames it got, which count as requests with their whole history.
 
+    `conversations` are those that the provider holds, by their ids; None where it has no such thing.
+
     `alternating` also refuses two turns of one side in a row; `issued` are opaque contents that count as this provider's own.
     """
 
@@ -68,6 +70,7 @@ class ScriptedProvider:
         sockets: bool = False,
         counts_tokens: bool = True,
         manages: bool = True,
+        conversations: Mapping[str, Sequence[JsonObject]] | None = None,
         beside: Callable[[Received], Reply | None] | None = None,
     ) -> None:
         self.requests: list[Received] = []
@@ -82,6 +85,7 @@ class ScriptedProvider:
         self._sockets = sockets
         self._counts_tokens = counts_tokens
         self._manages = manages
+        self._conversations = conversations
         self.socket_frames: list[JsonObject] = []
         self._used = 0
         self._surplus: list[str] = []
@@ -91,6 +95,8 @@ class ScriptedProvider:
         application = web.Application(client_max_size=MAX_BODY_BYTES)
         application.router.add_get("/v1/models", self._models)
         application.router.add_get("/v1/models/{model}", self._model)
+        application.router.add_get("/v1/conversations/{name}/items", self._list_items)
+        application.router.add_post("/v1/conversations", self._refuse_conversation)
         application.router.add_route("*", "/{path:.*}", self._serve)
         # A client that leaves while its reply is on hold must not keep the test from ending.
         self._runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
@@ -131,6 +137,20 @@ class ScriptedProvider:
 
     async def _model(self, request: web.Request) -> web.Response:
         return web.json_response({"id": request.match_info["model"], "object": "model", "type": "model"})
+
+    async def _refuse_conversation(self, request: web.Request) -> web.Response:
+        return web.Response(status=404, text="404 page not found")
+
+    async def _list_items(self, request: web.Request) -> web.Response:
+        """Return one item of a conversation, and whether there are more."""
+        if self._conversations is None:
+            return web.Response(status=404, text="404 page not found")
+        items = self._conversations.get(name := request.match_info["name"])
+        if items is None:
+            return web.json_response(error_body(f"Conversation with id '{name}' not found.", kind="not_found"), status=404)
+        at = int(request.query.get("after", 0))
+        page = {"object": "list", "data": items[at : at + 1], "last_id": str(at + 1), "has_more": at + 1 < len(items)}
+        return web.json_response(page)
 
     async def _serve_socket(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(max_msg_size=MAX_BODY_BYTES)

@@ -54,7 +54,7 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
 
     client = talk(tk, wire, rules=Rules(auto_compact="on"))
     client.fields["model"] = "m"
-    incoming = Incoming(path=ENDPOINTS[wire], headers={}, body=b"", list_models=list_models)
+    incoming = Incoming(path=ENDPOINTS[wire], headers={}, body=b"", read_path=list_models)
     for text in ("One.", "Two."):
         await client.ask(text)
         decided = await client.conversations.open(replace(incoming, body=client.body()))
@@ -72,7 +72,7 @@ async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_comp
         raise AssertionError(f"asked for {path}")
 
     body = b'{"model": "m", "input": [{"role": "user", "content": "hi"}]}'
-    incoming = Incoming(path="/responses", headers={}, body=body, list_models=list_models)
+    incoming = Incoming(path="/responses", headers={}, body=body, read_path=list_models)
     async with Threadkeep(Config(store="memory:", model_windows={"m": 50_000})) as tk:
         tk.backend.add_windows({"m": 8_000})
         assert tk.backend.find_limits("m").hard == 45_000

@@ -47,14 +47,20 @@ class Resumed:
         self.last = read.get("id", self.last)
         return dict(read)
 
+    async def post(self, path: str, **fields: object) -> Json:
+        async with self._session.post(f"{self._url}/v1{path}", json=fields) as answer:
+            return dict(await answer.json())
+
     async def say(self, text: str) -> str:
         return str((await self.send(text))["output"][-1]["content"][0]["text"])
 
 
 @asynccontextmanager
-async def resumed(tk: Threadkeep, script: Sequence[Reply], **settings: Any) -> AsyncIterator[tuple[Resumed, ScriptedProvider]]:
+async def resumed(
+    tk: Threadkeep, script: Sequence[Reply], *, conversations: Json | None = None, **settings: Any
+) -> AsyncIterator[tuple[Resumed, ScriptedProvider]]:
     async with (
-        ScriptedProvider(script, enforcing=True) as provider,
+        ScriptedProvider(script, enforcing=True, conversations=conversations) as provider,
         running_gateway(tk, upstream=provider.url, **settings) as url,
         ClientSession() as session,
     ):
@@ -158,14 +164,86 @@ async def test_an_answer_that_must_not_be_kept_cannot_be_named(tk: Threadkeep) -
     assert provider.requests[1].body["previous_response_id"] is not None
 
 
+@pytest.mark.parametrize("named", ["c_1", {"id": "c_1"}])
+async def test_a_conversation_is_sent_whole(tk: Threadkeep, named: str | Json) -> None:
+    """Its id stands for all that was said under it; another one is another thread, however alike they begin."""
+    script = [say("one"), call("bash", {}, call_id="call_1"), say("one"), say("three")]
+    async with resumed(tk, script) as (client, provider):
+        await client.send("ONE", conversation=named, previous_response_id=None)
+        await client.send("TWO", conversation=named, previous_response_id=None)
+        await client.send("ONE", conversation="c_2", previous_response_id=None)
+        output = {"type": "function_call_output", "call_id": "call_1", "output": "done"}
+        await client.send([output], conversation=named, previous_response_id=None, store=False)
+    assert texts(provider.requests[2].input) == ["ONE"]
+    assert texts(provider.requests[3].input) == ["ONE", "one", "TWO", "function_call", "function_call_output"]
+    assert not any("conversation" in request.body for request in provider.requests)
+    assert [row.parent for row in await tk.threads()] == [None, None]
+    assert (await tk.verify()).ok
+
+
+async def test_a_conversation_is_found_after_a_restart_and_compacted(tmp_path: Path) -> None:
+    """A command compacts it in one process; another one goes on with the state, and forgets nothing that was demanded."""
+    script = [say("one"), call("bash", {}, call_id="call_1"), say("two"), say("three"), say("four")]
+    output = {"type": "function_call_output", "call_id": "call_1", "output": LONG}
+    sent: list[str | list[Json]] = ["Never touch vendor/. Begin.", "Build it.", [output], "tk compact", "THREE", "FOUR"]
+    async with ScriptedProvider(script, enforcing=True) as provider:
+        for given in sent:
+            async with (
+                threadkeep.open(tmp_path / "kept.db") as tk,
+                running_gateway(tk, upstream=provider.url) as url,
+                ClientSession() as session,
+            ):
+                await Resumed(url, session).send(given, conversation="c_1")
+                rows = await tk.threads()
+    for request in provider.requests[3:]:
+        sent_text = json.dumps(request.input)
+        assert [text in sent_text for text in ("session_compact_state", "Never touch vendor/.", LONG, "tk compact")] == [
+            *(True, True, False, False)
+        ]
+    assert [row.checkpoints for row in rows] == [1]
+
+
+async def test_a_conversation_begins_with_what_its_provider_holds(tk: Threadkeep) -> None:
+    """Items that were said elsewhere, or given when it was made, are read once; from then on it is ours."""
+    held = [{"type": "message", "role": "user", "content": text} for text in ("Earlier.", "And then.")]
+    async with resumed(tk, [say("one"), say("two")], conversations={"c_1": held}) as (client, provider):
+        for text in ("ONE", "TWO"):
+            await client.send(text, conversation="c_1", previous_response_id=None)
+    assert texts(provider.requests[0].input) == ["Earlier.", "And then.", "ONE"]
+    assert texts(provider.requests[1].input) == ["Earlier.", "And then.", "ONE", "one", "TWO"]
+
+
+async def test_a_conversation_that_its_provider_does_not_know_is_its_to_refuse(tk: Threadkeep) -> None:
+    """The request goes out as it came, and nothing is recorded."""
+    refusal = http_error(404, "Conversation with id 'c_1' not found.")
+    async with resumed(tk, [refusal], conversations={}) as (client, provider):
+        await client.send("ONE", conversation="c_1")
+    assert (client.status, provider.requests[0].body["conversation"]) == (404, "c_1")
+    assert await tk.threads() == []
+
+
+@pytest.mark.parametrize("role", ["developer", "user"])
+async def test_a_conversation_is_made_where_the_provider_makes_none(tk: Threadkeep, role: str) -> None:
+    """With the items that it is to begin with."""
+    first = {"type": "message", "role": role, "content": "Never push."}
+    script = [say("one"), say("two"), say("other")]
+    async with resumed(tk, script) as (client, provider):
+        made = [await client.post("/conversations", items=items, metadata={"a": "b"}) for items in ([first], [])]
+        for text in ("ONE", "TWO"):
+            await client.send(text, conversation=made[0]["id"], previous_response_id=None)
+        await client.send("OTHER", conversation=made[1]["id"], previous_response_id=None)
+    assert [(each["object"], each["metadata"]) for each in made] == [("conversation", {"a": "b"})] * 2
+    assert texts(provider.requests[1].input) == ["Never push.", "ONE", "one", "TWO"]
+    assert texts(provider.requests[2].input) == ["OTHER"]
+
+
 async def test_a_history_is_compacted_by_the_id_of_its_last_answer(tk: Threadkeep) -> None:
     """The provider's own endpoint for that gets the whole history too."""
     compacted = {"id": "resp_c", "object": "response.compaction", "output": []}
     async with resumed(tk, [say("one"), Reply(body=compacted)]) as (client, provider):
         await client.say("ONE")
-        body = {"model": "m", "previous_response_id": client.last}
-        async with client._session.post(f"{client._url}/v1/responses/compact", json=body) as answer:
-            assert (await answer.json())["id"] == "resp_c"
+        made = await client.post("/responses/compact", model="m", previous_response_id=client.last)
+    assert made["id"] == "resp_c"
     assert texts(provider.requests[1].input) == ["ONE", "one"]
 
 

@@ -113,6 +113,26 @@ class Continuation(Protocol):
         """Return the id of the answer, or the name of the checkpoint, that a request goes on from; None where it names none."""
         ...
 
+    def read_conversation(self, body: bytes) -> str | None:
+        """Return the id of the conversation that a request names in place of its history; None where it names none."""
+        ...
+
+    def make_items_path(self, conversation: str, *, after: str | None) -> str:
+        """Return the path, with its query, at which a provider lists what a conversation holds behind the item `after`."""
+        ...
+
+    def find_first_items(self, body: bytes, *, path: str) -> bytes | None:
+        """Return a request that has the items which a new conversation begins with; None where none is to be made."""
+        ...
+
+    def render_conversation(self, body: bytes, *, name: str, created_at: int) -> bytes:
+        """Return the answer to a request that makes a conversation."""
+        ...
+
+    def read_items_page(self, page: bytes) -> tuple[list[Item], str | None] | None:
+        """Return the items of such a list, and the id behind which there are more; None if it is no list of items."""
+        ...
+
     def join_history(self, body: bytes, head: Sequence[Item], before: Sequence[Item]) -> bytes | None:
         """Return the request with its whole history, which is `head`, `before`, and its own items; None if it cannot be read."""
         ...

@@ -29,7 +29,7 @@ UNREASONING: Final = re.compile(r"(?:ft:)?(?:gpt-[34]|chatgpt)")
 class ResponsesApi(Api):
     """See `threadkeep.dialects.api.Api`."""
 
-    endpoints = Endpoints(provider="openai", turn="/responses", others=("/responses/compact",))
+    endpoints = Endpoints(provider="openai", turn="/responses", others=("/responses/compact", resumed.CONVERSATIONS))
     head_fields = ("model", "instructions", "tools")
     delivery_fields = ("model", "stream", "store", BOUND)
     prompt_cache = OpenAIPromptCache(text_kind=b"input_text")

@@ -14,7 +14,7 @@ import msgspec
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected, ModelUnavailable
-from threadkeep.gateway.conversation.request import AnswerTooLong, AskPath, AskProvider, ListModels
+from threadkeep.gateway.conversation.request import AnswerTooLong, AskPath, AskProvider, ReadPath
 from threadkeep.items import Item
 from threadkeep.llm.answers import AnswerReader, read_answer
 from threadkeep.llm.base import ModelReply, RemoteCompaction
@@ -194,13 +194,13 @@ class ModelWindows:
         self._asked: set[str] = set()
         self._asking: set[asyncio.Task[None]] = set()
 
-    def request_window(self, model: str, list_models: ListModels | None) -> None:
+    def request_window(self, model: str, read_path: ReadPath | None) -> None:
         """Have a model's window looked up, unless it is known or was asked for before."""
         known = not model or model in self._asked or self._backend.has_limits_for(model)
-        if known or list_models is None or len(self._asked) >= ASKED_AT_MOST:
+        if known or read_path is None or len(self._asked) >= ASKED_AT_MOST:
             return
         self._asked.add(model)
-        task = asyncio.create_task(self._ask(model, list_models))
+        task = asyncio.create_task(self._ask(model, read_path))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
@@ -215,15 +215,15 @@ class ModelWindows:
             task.cancel()
         await self.wait_idle()
 
-    async def _ask(self, model: str, list_models: ListModels) -> None:
+    async def _ask(self, model: str, read_path: ReadPath) -> None:
         # A provider without such a list, or out of reach, says nothing: the configured window goes on to count.
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
-                answer = await list_models(self._path.format(model=quote(model, safe="")))
+                answer = await read_path(self._path.format(model=quote(model, safe="")))
                 windows = read_windows(answer.body) if answer.status == 200 else {}
                 # Its list tells what the model was trained for, and not what this server was started with.
                 if answer.headers.get("server", "").startswith(LLAMA_CPP):
-                    properties = await list_models(f"{PROPERTIES}?model={quote(model, safe='')}", is_at_root=True)
+                    properties = await read_path(f"{PROPERTIES}?model={quote(model, safe='')}", is_at_root=True)
                     windows = {model: window} if (window := read_properties(properties.body)) is not None else windows
             self._backend.add_windows(windows)
 

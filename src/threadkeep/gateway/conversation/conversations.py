@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 
 from threadkeep.client import Threadkeep
 from threadkeep.compaction import load_ledger
@@ -119,8 +120,10 @@ class RecordedConversations:
 
     async def open(self, incoming: Incoming) -> Decision:
         opened = await self._parse(incoming)
-        if opened is None:
-            return self._chain.refuse_unknown(incoming) or Forward(body=incoming.body, finished=_ignore_reply)
+        if opened is None or not opened.request.items:
+            substitute = self._polyfill.find_new_conversation(incoming)
+            passed = Forward(body=incoming.body, finished=_ignore_reply, substitute=substitute)
+            return self._chain.refuse_unknown(incoming) or passed
         stages = (
             self._forward_unread,
             self._read_history,
@@ -140,16 +143,24 @@ class RecordedConversations:
         """Split a request into head and items, and read its hints; None where it holds no history."""
         request = await self._parser.split(incoming.body)
         is_partial = request is None or self._chain.is_abridged(incoming.body)
-        if is_partial and (whole := await self._chain.restore(incoming.body)) is not None:
-            incoming = replace(incoming, body=whole, is_resumable=True)
-            request = await self._parser.split(whole)
-        if request is None or not request.items:
+        if is_partial and (whole := await self._chain.restore(incoming)) is not None:
+            incoming = whole
+            request = await self._parser.split(whole.body)
+        if request is None:
             return None
         target = self._dialect.api.read_target(request.fields, path=incoming.path, query=incoming.query)
-        hints = read_hints(incoming.headers, request, target, dialect=self._dialect, upstream=self._upstream, key=self._key)
+        hints = read_hints(
+            incoming.headers,
+            request,
+            target,
+            dialect=self._dialect,
+            upstream=self._upstream,
+            key=self._key,
+            conversation=incoming.conversation,
+        )
         is_compacted = self._compactor.find_mode(hints) != "off"
         if is_compacted:
-            self._windows.request_window(hints.model, incoming.list_models)
+            self._windows.request_window(hints.model, incoming.read_path)
         return OpenRequest(incoming=incoming, request=request, hints=hints, is_compacted=is_compacted)
 
     async def _forward_unread(self, opened: OpenRequest) -> Forward | None:
@@ -226,12 +237,12 @@ class RecordedConversations:
     async def _record_answer(self, opened: OpenRequest, reply: Reply) -> None:
         """Record an answer of the gateway's own, for a client that will name it and not send it back."""
         body = self._dialect.join(opened.request, [*opened.request.items, *reply.items])
-        echoed, known = await self._record_history(body, opened)
+        echoed, known = await self._record_history(body, opened.incoming)
         await self._record_reply(echoed, known, replace(reply, items=()))
 
-    async def _record_history(self, body: bytes, opened: OpenRequest) -> tuple[OpenRequest, KnownThread]:
+    async def _record_history(self, body: bytes, incoming: Incoming) -> tuple[OpenRequest, KnownThread]:
         """Record another request of a client's than the one it made, and return it opened."""
-        other = await self._parse(replace(opened.incoming, body=body, is_resumable=True))
+        other = await self._parse(replace(incoming, body=body, is_resumable=True))
         if other is None:
             raise BadInput("there is no history in this")
         await self._read_history(other)
@@ -346,7 +357,7 @@ class RecordedConversations:
         return known
 
     def _make_recorder(self, recorded: Recorded, opened: OpenRequest, *, tokens: int) -> ReplyRecorder:
-        link = self._chain.link if self._can_resume(opened) else lambda reply: None
+        link = partial(self._chain.link, conversation=opened.incoming.conversation)
         return ReplyRecorder(
             self._backend,
             self._threads,
@@ -354,7 +365,7 @@ class RecordedConversations:
             dialect=self._dialect,
             tokens=tokens,
             window=lambda: self._backend.find_window(opened.hints.model, told=opened.hints.window),
-            link=link,
+            link=link if self._can_resume(opened) else lambda reply: None,
             on_recorded=self._count_citations,
         )
 
@@ -379,7 +390,7 @@ class RecordedConversations:
 
     async def lay_out(self, incoming: Incoming, wish: HostWish) -> HostWindow:
         opened = await self._parse(incoming)
-        if opened is None:
+        if opened is None or not opened.request.items:
             raise BadInput("there is no history in this")
         await self._read_history(opened)
         known = await self._record(opened)

@@ -67,13 +67,20 @@ class Hints:
 
 
 def read_hints(
-    headers: Mapping[str, str], request: Request, target: Target, *, dialect: Dialect, upstream: str, key: bytes
+    headers: Mapping[str, str],
+    request: Request,
+    target: Target,
+    *,
+    dialect: Dialect,
+    upstream: str,
+    key: bytes,
+    conversation: str = "",
 ) -> Hints:
     """Return the hints in a request; with the tenant's `key`, no two tenants share a digest."""
     codex = read_turn_metadata(headers)
     agent = headers.get(AGENT_HEADER) or codex.agent or (headers.get("x-session-id", "") if headers.get(PARENT_HEADER) else "")
     forked = codex.forked_from_thread_id or ""
-    place, name = _find_session_name(headers, request.fields)
+    place, name = ("conversation", conversation) if conversation else _find_session_name(headers, request.fields)
     return Hints(
         client=_find_client(headers),
         agent=agent,

@@ -1,4 +1,4 @@
-"""Answers what a client asks of its provider beside its turns, where the provider lacks it: token counts and compactions.
+"""Answers what a client asks of its provider beside its turns, where the provider lacks it: counts, compactions, conversations.
 
 A compaction made here is a checkpoint of the thread like any other, with its audit. The client gets an item that names it, and
 keeps that item in place of its history; in its next request the item is read as the history that it stands for.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply
@@ -16,13 +17,14 @@ from threadkeep.errors import CompactionError, CompactionStopped, Conflict
 from threadkeep.gateway.conversation.compaction import Compactor
 from threadkeep.gateway.conversation.lookup import ThreadLookup
 from threadkeep.gateway.conversation.provider_request import RequestBuilder
-from threadkeep.gateway.conversation.request import OpenRequest, Substitute
+from threadkeep.gateway.conversation.request import Incoming, OpenRequest, Substitute
 from threadkeep.gateway.conversation.thread_cache import KnownThread
+from threadkeep.threads.backend import new_thread_id
 
 log = logging.getLogger("threadkeep.gateway")
 
-# Given a request without what it asks beside its history, returns it recorded.
-RecordHistory = Callable[[bytes, OpenRequest], Awaitable[tuple[OpenRequest, KnownThread]]]
+# Given a request and the body that it has without what it asks beside its history, returns it recorded.
+RecordHistory = Callable[[bytes, Incoming], Awaitable[tuple[OpenRequest, KnownThread]]]
 # Records a reply, so that a later request finds it by its id.
 RecordReply = Callable[[OpenRequest, KnownThread, Reply], Awaitable[None]]
 
@@ -61,6 +63,25 @@ class Polyfill:
             return None
         return Substitute(render=lambda: self._compact(opened, history), has_begun=service.has_begun)
 
+    def find_new_conversation(self, incoming: Incoming) -> Substitute | None:
+        """Return what stands in for a provider that is to make a conversation; None where a request asks for something else."""
+        continuation = self._dialect.api.continuation
+        first = continuation.find_first_items(incoming.body, path=incoming.path) if continuation is not None else None
+        # What is redacted could not be given back as it was.
+        if continuation is None or first is None or self._backend.redact is not None:
+            return None
+
+        async def create() -> bytes:
+            now = self._backend.clock.now_ms()
+            name = f"conv_{new_thread_id(now)}"
+            request = self._dialect.split(first)
+            if request is not None and (request.head or request.items):
+                opened, known = await self._record_history(first, replace(incoming, conversation=name))
+                await self._record_reply(opened, known, Reply(outcome="completed", input_tokens=0))
+            return continuation.render_conversation(incoming.body, name=name, created_at=now // 1000)
+
+        return Substitute(render=create)
+
     async def _count(self, opened: OpenRequest, known: KnownThread | None) -> bytes:
         tokens = self._builder.estimate_tokens(known, opened)
         usage = known.usage if known is not None else None
@@ -70,7 +91,7 @@ class Polyfill:
         """Compact a history and return the answer that names the checkpoint; without a checkpoint it names the whole history."""
         service = self._dialect.api.compaction_service
         assert service is not None
-        asked, known = await self._record_history(history, opened)
+        asked, known = await self._record_history(history, opened.incoming)
         try:
             await self._compactor.compact_on_command(known, asked, focus=None)
         except CompactionStopped:

@@ -35,8 +35,8 @@ AskProvider = Callable[[bytes], Awaitable[ProviderAnswer]]
 AskPath = Callable[[str, bytes, Mapping[str, str]], Awaitable[ProviderAnswer]]
 
 
-class ListModels(Protocol):
-    """Reads what a provider tells about its models, with the client's headers; raises as `AskProvider` does."""
+class ReadPath(Protocol):
+    """Reads one of a provider's paths, with the client's headers; raises as `AskProvider` does."""
 
     def __call__(self, path: str, *, is_at_root: bool = False) -> Awaitable[ProviderAnswer]:
         """Ask for a path of the provider's API, or, with `is_at_root`, for one beside it."""
@@ -54,9 +54,10 @@ class Incoming:
         body: The request as it arrived, decompressed.
         ask_provider: Sends another body to the provider, as this client; None where that is not possible.
         ask_path: Sends one to another path.
-        list_models: Reads a list of models.
+        read_path: Reads one.
         placed: Called with the thread's id once the request is recorded.
         is_resumable: Whether the client goes on by naming the answer, whatever the request says; so do all on a socket.
+        conversation: The id of the conversation that the client names in place of its history; empty where it names none.
     """
 
     path: str
@@ -65,9 +66,10 @@ class Incoming:
     body: bytes = field(repr=False)
     ask_provider: AskProvider | None = field(default=None, repr=False)
     ask_path: AskPath | None = field(default=None, repr=False)
-    list_models: ListModels | None = field(default=None, repr=False)
+    read_path: ReadPath | None = field(default=None, repr=False)
     placed: Callable[[str], None] | None = field(default=None, repr=False)
     is_resumable: bool = False
+    conversation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,14 @@
-"""Rebuilds the history behind a request that names the answer it goes on from.
+"""Rebuilds the history behind a request that names the answer, or the conversation, it goes on from.
 
 The id of an answer is stored with its record as a keyed digest, which the store finds as it finds the links of a history, in any
-process and after a restart. What came before that answer is read from the records. Everything behind this module therefore sees a
-client that resends its whole history.
+process and after a restart; answers in a conversation are stored under the conversation's id. What came before an answer is read
+from the records. Everything behind this module therefore sees a client that resends its whole history.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
@@ -24,9 +26,20 @@ from threadkeep.threads.reader import CHAINED, load_context_body, load_live_path
 WHOLE: Final = frozenset({"completed", "incomplete"})
 
 
-def link_response(key: bytes, response_id: str) -> bytes:
+# What a server answers that has no such path.
+ABSENT: Final = frozenset({404, 405, 501})
+# The most pages of a provider's conversation that are read.
+PAGES: Final = 100
+
+
+def link_response(key: bytes, response_id: str, *, person: bytes = b"response-id") -> bytes:
     """Return the digest under which an answer's record is found by the answer's id; no history has it for a link."""
-    return blake2b(response_id.encode("utf-8", "surrogatepass"), key=key, digest_size=CHAIN_BYTES, person=b"response-id").digest()
+    return blake2b(response_id.encode("utf-8", "surrogatepass"), key=key, digest_size=CHAIN_BYTES, person=person).digest()
+
+
+def link_conversation(key: bytes, conversation: str) -> bytes:
+    """Return the digest under which the records of a conversation's answers are found."""
+    return link_response(key, conversation, person=b"conversation-id")
 
 
 class ResponseChain:
@@ -36,29 +49,72 @@ class ResponseChain:
         self._backend = backend
         self._continuation = dialect.api.continuation
 
-    def link(self, reply: Reply) -> bytes | None:
-        """Return the digest under which a reply is to be found by its id; None where no request can go on from it."""
+    def link(self, reply: Reply, *, conversation: str = "") -> bytes | None:
+        """Return the digest under which a reply is to be found by its id or its conversation's; None where none can name it."""
         # What was redacted is not what the provider is to be sent.
-        if self._backend.redact is not None or not reply.response_id or reply.outcome not in WHOLE:
+        if self._backend.redact is not None or reply.outcome not in WHOLE:
             return None
-        return link_response(self._backend.store.tenant.key, reply.response_id)
+        if conversation:
+            return link_conversation(self._backend.store.tenant.key, conversation)
+        return link_response(self._backend.store.tenant.key, reply.response_id) if reply.response_id else None
 
     def read_previous(self, body: bytes) -> str | None:
         """Return the id of the answer that a request goes on from; None where it names none."""
         return self._continuation.read_previous(body) if self._continuation is not None else None
 
-    async def restore(self, body: bytes) -> bytes | None:
+    async def restore(self, incoming: Incoming) -> Incoming | None:
         """Return a request with its whole history; None where it names no answer that was recorded here.
 
-        So is one of whose history something was redacted or erased.
+        So is one of whose history something was redacted or erased. A conversation that is new here begins with what its provider
+        holds of it: nothing, where the provider keeps no conversations.
         """
-        response_id = self.read_previous(body)
-        if response_id is None or self._continuation is None:
+        continuation, body, key = self._continuation, incoming.body, self._backend.store.tenant.key
+        if continuation is None:
             return None
-        for found in await self._backend.store.lookup([link_response(self._backend.store.tenant.key, response_id)]):
-            loaded = await self._load_history(found)
-            if loaded is not None:
-                return self._continuation.join_history(body, *loaded)
+        conversation, response_id = continuation.read_conversation(body), self.read_previous(body)
+        if conversation is not None and self._backend.redact is None:
+            found = await self._backend.store.lookup([link_conversation(key, conversation)])
+            before = await self._load_first(sorted(found, key=lambda match: match.depth, reverse=True))
+            if not found and (held := await self._read_held(conversation, incoming)) is not None:
+                before = [], held
+        elif conversation is None and response_id is not None:
+            before = await self._load_first(await self._backend.store.lookup([link_response(key, response_id)]))
+        else:
+            return None
+        whole = continuation.join_history(body, *before) if before is not None else None
+        if whole is None:
+            return None
+        return replace(incoming, body=whole, is_resumable=True, conversation=conversation or "")
+
+    async def _load_first(self, found: Sequence[Found]) -> tuple[list[Item], list[Item]] | None:
+        for match in found:
+            if (loaded := await self._load_history(match)) is not None:
+                return loaded
+        return None
+
+    async def _read_held(self, conversation: str, incoming: Incoming) -> list[Item] | None:
+        """Return what the provider holds of a conversation; None where it does not say, or knows no such conversation."""
+        continuation, read_path = self._continuation, incoming.read_path
+        if continuation is None or read_path is None:
+            return None
+        held: list[Item] = []
+        after = None
+        for _ in range(PAGES):
+            try:
+                answer = await read_path(continuation.make_items_path(conversation, after=after))
+            except ConnectionError:
+                return None
+            if answer.status in ABSENT:
+                # A provider that knows conversations names the one it does not have; any other may repeat the path.
+                is_known_api = conversation.encode() in answer.body and b"/conversations/" not in answer.body
+                return None if is_known_api else held
+            page = continuation.read_items_page(answer.body) if answer.status == 200 else None
+            if page is None:
+                return None
+            held += page[0]
+            after = page[1]
+            if after is None:
+                return held
         return None
 
     def is_abridged(self, body: bytes) -> bool:

@@ -161,4 +161,4 @@ class Call:
         Raises:
             UnicodeDecodeError: The query holds bytes that no URL may hold.
         """
-        return f"{path}?{self.query.decode('ascii')}" if self.query else path
+        return f"{path}{'&' if '?' in path else '?'}{self.query.decode('ascii')}" if self.query else path

@@ -125,7 +125,7 @@ class ProxiedRequest:
             body=body,
             ask_provider=self._ask_provider,
             ask_path=self._ask_path,
-            list_models=self._list_models,
+            read_path=self._read_path,
             placed=None if self._run is None else self._run.add_thread,
             is_resumable=self._lane is not None,
         )
@@ -237,8 +237,8 @@ class ProxiedRequest:
                 raise ConnectionError(answer.message)
             return await _read_whole(answer)
 
-    async def _list_models(self, path: str, *, is_at_root: bool = False) -> ProviderAnswer:
-        """Ask the provider about its models as this client; see `threadkeep.gateway.conversation.request.ListModels`."""
+    async def _read_path(self, path: str, *, is_at_root: bool = False) -> ProviderAnswer:
+        """Read one of the provider's paths as this client; see `threadkeep.gateway.conversation.request.ReadPath`."""
         headers = self._make_headers()
         headers.popall("content-type", None)
         target = path if is_at_root else self._call.target(path)
