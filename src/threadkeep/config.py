@@ -78,6 +78,8 @@ class Config:
         openai_upstream: Where Responses and Chat Completions requests go.
         anthropic_upstream: Where Messages requests go.
         gemini_upstream: Where Gemini requests go.
+        upstream_dialect: The API that the upstreams speak: `chat` translates Responses and Messages requests for a server that
+            has Chat Completions alone, `same` never does, and `auto` does where a server does not know the client's own path.
         keys_file: The file with the gateway's keys and their tenants.
         access_log: Whether the gateway writes a line for each request.
         log_content: Whether that line contains the bodies of conversation requests.
@@ -133,6 +135,7 @@ class Config:
     openai_upstream: str = "https://api.openai.com"
     anthropic_upstream: str = "https://api.anthropic.com"
     gemini_upstream: str = "https://generativelanguage.googleapis.com"
+    upstream_dialect: str = "auto"
     keys_file: str | None = None
     access_log: str = "on"
     log_content: str = "off"

@@ -21,6 +21,7 @@ from threadkeep.dialects.api import (
 )
 from threadkeep.dialects.base import Dialect, Wire
 from threadkeep.dialects.hidden_tool import HiddenTool
+from threadkeep.dialects.translation import ClientForm, UpstreamForm
 from threadkeep.testing.dialect_api_checks import API_CHECKS
 from threadkeep.testing.dialect_checks import CHECKS, DialectSamples
 
@@ -33,6 +34,8 @@ ABILITIES: dict[str, type] = {
     "compaction": ProviderCompaction,
     "compaction_service": CompactionService,
     "frames": Frames,
+    "client_form": ClientForm,
+    "upstream_form": UpstreamForm,
 }
 # Nothing is what these return where outputs are items of their own, where an answer is one message, and of unknown models.
 MAY_RETURN_NOTHING = {("HiddenTool", "join_outputs"), ("Wire", "read_finished_item"), ("Api", "read_window")}

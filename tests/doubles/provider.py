@@ -18,7 +18,7 @@ from typing import Self
 from aiohttp import web
 from tests.doubles.messages_stream import thinks
 from tests.doubles.prefix_growth import watch
-from tests.doubles.provider_rules import Fault, ProviderRules, prefix_signature
+from tests.doubles.provider_rules import Fault, ProviderRules, chat_shape, prefix_signature
 from tests.doubles.responses_stream import Numbering
 from tests.doubles.script import (
     JsonObject,
@@ -55,6 +55,7 @@ class ScriptedProvider:
     the frames it got, which count as requests with their whole history.
 
     `conversations` are those that the provider holds, by their ids; None where it has no such thing.
+    `only_chat` serves Chat Completions and nothing else, and refuses every field that the API's reference does not name.
 
     `alternating` also refuses two turns of one side in a row; `issued` are opaque contents that count as this provider's own.
     """
@@ -71,12 +72,14 @@ class ScriptedProvider:
         counts_tokens: bool = True,
         manages: bool = True,
         conversations: Mapping[str, Sequence[JsonObject]] | None = None,
+        only_chat: bool = False,
         beside: Callable[[Received], Reply | None] | None = None,
     ) -> None:
         self.requests: list[Received] = []
         watch(self.requests)
         self.side_requests: list[Received] = []
         self.refusals: list[str] = []
+        self.unknown_paths: list[str] = []
         self._script = tuple(script)
         self._rules = ProviderRules(alternating=alternating, issued=issued)
         self._enforcing = enforcing
@@ -86,6 +89,7 @@ class ScriptedProvider:
         self._counts_tokens = counts_tokens
         self._manages = manages
         self._conversations = conversations
+        self._only_chat = only_chat
         self.socket_frames: list[JsonObject] = []
         self._used = 0
         self._surplus: list[str] = []
@@ -197,6 +201,9 @@ class ScriptedProvider:
             return await self._serve_socket(request) if self._sockets else web.Response(status=404)
         received = await _received(request)
         wire = wire_of(received)
+        if self._only_chat and wire != "chat":
+            self.unknown_paths.append(received.path)
+            return web.json_response({"detail": "Not Found"}, status=404)
         if received.path == COUNT_TOKENS or received.path.endswith(COUNT_GEMINI):
             self.side_requests.append(received)
             if not self._counts_tokens:
@@ -211,6 +218,7 @@ class ScriptedProvider:
             self.requests.append(received)
             self._arrival.notify_all()
         fault = self._rules.refusal(wire, received) if self._enforcing and wire else None
+        fault = chat_shape(received.body) or fault if self._only_chat else fault
         if not self._manages and "context_management" in received.body:
             fault = Fault("context_management: Extra inputs are not permitted", param="context_management")
         return await self._answer(request, received, wire=wire) if fault is None else self._refuse(fault, wire=wire)

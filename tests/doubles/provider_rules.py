@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -209,6 +210,59 @@ def _chat_pairs(messages: Sequence[JsonObject]) -> Fault | None:
             return Fault(f"messages[{index}]: call {waiting[0]!r} must be followed by its tool message", "messages")
         waiting += [called["id"] for called in message.get("tool_calls") or []]
     return Fault(f"messages: call {waiting[0]!r} has no tool message", "messages") if waiting else None
+
+
+CHAT_FIELDS = {
+    *("model", "messages", "stream", "stream_options", "tools", "tool_choice", "parallel_tool_calls", "response_format"),
+    *("max_tokens", "temperature", "top_p", "stop", "reasoning_effort"),
+}
+CHAT_MESSAGE_FIELDS = {
+    "system": {"role", "content"},
+    "user": {"role", "content"},
+    "assistant": {"role", "content", "tool_calls"},
+    "tool": {"role", "content", "tool_call_id"},
+}
+CHAT_PARTS = {"text": {"type", "text"}, "image_url": {"type", "image_url"}}
+TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def chat_shape(body: Mapping[str, Any]) -> Fault | None:
+    """Say what in a Chat Completions request its reference does not allow, or many servers' templates refuse."""
+    return next((Fault(text, "body") for text in _chat_faults(body)), None)
+
+
+def _chat_faults(body: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"unknown field {name}" for name in body.keys() - CHAT_FIELDS)
+    if "stream_options" in body and not body.get("stream"):
+        yield "stream_options without stream"
+    names = [tool["function"]["name"] for tool in body.get("tools", ())]
+    if len(set(names)) < len(names) or not all(map(TOOL_NAME.fullmatch, names)):
+        yield f"tools need names of their own: {names}"
+    for tool in body.get("tools", ()):
+        if tool["type"] != "function" or tool["function"].keys() - {"name", "description", "parameters", "strict"}:
+            yield f"unknown tool {tool}"
+        elif not isinstance(tool["function"]["parameters"], dict):
+            yield "parameters are a schema"
+    if {"tool_choice", "parallel_tool_calls"} & body.keys() and not names:
+        yield "a choice without tools"
+    for before, message in pairwise([{"role": ""}, *body["messages"]]):
+        role = message["role"]
+        if role not in CHAT_MESSAGE_FIELDS or message.keys() - CHAT_MESSAGE_FIELDS[role] - ALLOWED_THOUGHTS[role]:
+            yield f"unknown message {sorted(message)} of {role}"
+        if (role == "system" and before["role"]) or role == before["role"] != "tool":
+            yield f"{role} behind {before['role']}"
+        content = message.get("content")
+        if not content and not message.get("tool_calls"):
+            yield f"empty content of {role}"
+        for part in content if isinstance(content, list) else ():
+            if role != "user" or part["type"] not in CHAT_PARTS or part.keys() - CHAT_PARTS[part["type"]]:
+                yield f"unknown part {part} of {role}"
+        for call in message.get("tool_calls", ()):
+            if not isinstance(json.loads(call["function"]["arguments"]), dict) or not call["id"]:
+                yield f"arguments are an object: {call}"
+
+
+ALLOWED_THOUGHTS = {"system": set(), "user": set(), "tool": set(), "assistant": {"reasoning_content", "reasoning"}}
 
 
 def _neighbours(history: Sequence[JsonObject], *, wire: WireName) -> Fault | None:

@@ -124,6 +124,8 @@ def _add_thread(parser: ArgumentParser) -> None:
 def _add_upstreams(parser: ArgumentParser, *, openai: str, anthropic: str) -> None:
     parser.add_argument("--openai-upstream", metavar="URL", help=f"where Responses and Chat requests go (default: {openai})")
     parser.add_argument("--anthropic-upstream", metavar="URL", help=f"where Messages requests go (default: {anthropic})")
+    spoken = "`chat` if the upstreams have Chat Completions alone; `auto` finds out, `same` never translates (default: auto)"
+    parser.add_argument("--upstream-dialect", metavar="NAME", help=spoken)
 
 
 def _add_auto_compact(parser: ArgumentParser, *, default: str) -> None:

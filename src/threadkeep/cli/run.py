@@ -151,6 +151,7 @@ def _list_flags(prepared: _Run) -> list[str]:
     return [
         *("--store", config.store, "--auto-compact", mode, "--no-keys", "--access-log", "off", "--stop-with-stdin"),
         *("--openai-upstream", config.openai_upstream, "--anthropic-upstream", config.anthropic_upstream),
+        *("--upstream-dialect", config.upstream_dialect),
         *(word for name, each in modes.items() for word in ("--auto-compact-for", f"{name}={each}")),
     ]
 

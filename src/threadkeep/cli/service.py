@@ -40,6 +40,7 @@ FLAGS = {
     "port": "--port",
     "openai_upstream": "--openai-upstream",
     "anthropic_upstream": "--anthropic-upstream",
+    "upstream_dialect": "--upstream-dialect",
     "keys_file": "--keys",
     "access_log": "--access-log",
 }

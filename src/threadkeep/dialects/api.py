@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Protocol
 import msgspec
 
 from threadkeep.dialects.raw_json import encode_value, join_list, read_value, split_list
+from threadkeep.dialects.translation import ClientForm, UpstreamForm
 from threadkeep.dialects.values import Answer, CompactionRequest, Endpoints, Frame, Request, SplitItem, Target
 from threadkeep.items import Item, ToolCall
 
@@ -227,6 +228,8 @@ class Api(ABC):
     continuation: ClassVar[Continuation | None] = None
     frames: ClassVar[Frames | None] = None
     compaction_service: ClassVar[CompactionService | None] = None
+    client_form: ClassVar[ClientForm | None] = None
+    upstream_form: ClassVar[UpstreamForm | None] = None
 
     def read_target(self, fields: Mapping[str, bytes], *, path: str, query: str) -> Target:
         """Return which model a request asks, and for which form of answer; read leniently."""

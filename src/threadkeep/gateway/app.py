@@ -34,7 +34,8 @@ from threadkeep.gateway.http.metrics import CONTENT_TYPE, Metrics, Runs, split_r
 from threadkeep.gateway.http.proxy import AnswerStamp, ProxiedRequest, run_while_connected
 from threadkeep.gateway.http.relay import relay
 from threadkeep.gateway.http.routes import Route, find_route
-from threadkeep.gateway.http.upstream import Upstream, UpstreamFailure
+from threadkeep.gateway.http.translated_upstream import AUTO, TranslatedUpstream
+from threadkeep.gateway.http.upstream import UpstreamFailure
 from threadkeep.gateway.http.upstream_socket import Lane, Lanes
 from threadkeep.gateway.http.websocket import ClientSocket, answer_opening, drop_framing
 
@@ -86,6 +87,7 @@ class Gateway:
         runs: Runs | None = None,
         identity: Identity | None = None,
         sockets: Sockets = "auto",
+        upstream_dialect: str = AUTO,
         body_limit: int = BODY_LIMIT,
         now: Callable[[], float] = time.time,
         new_id: Callable[[], str] = lambda: uuid4().hex,
@@ -100,7 +102,10 @@ class Gateway:
         )
         self._stopping = asyncio.Event()
         self._sockets = sockets
-        self._upstreams = {name: Upstream(base, session=session, provider=name) for name, base in upstreams.items()}
+        self._upstreams = {
+            name: TranslatedUpstream(base, session=session, provider=name, spoken=upstream_dialect, now=now, new_id=new_id)
+            for name, base in upstreams.items()
+        }
         self._conversations = conversations
         self._health = encode({"ok": True, "version": version})
         self._hosts = None if keys is not None else frozenset(host.lower() for host in allowed_hosts)

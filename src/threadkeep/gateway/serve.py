@@ -120,5 +120,6 @@ async def open_gateway(tk: Threadkeep, serving: Serving) -> AsyncIterator[Gatewa
             metrics=metrics,
             runs=runs,
             identity=serving.identity,
+            upstream_dialect=tk.config.upstream_dialect,
             sockets=cast(Sockets, tk.config.gateway_websocket),
         )

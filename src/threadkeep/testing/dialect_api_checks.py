@@ -15,6 +15,7 @@ from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.dialects.hidden_tool import HiddenTool
 from threadkeep.dialects.raw_json import read_fields
 from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.translation import Message, PlainRequest, UpstreamForm, Usage
 from threadkeep.dialects.values import ToolDefinition
 from threadkeep.items import ItemKind, Role, ToolCall, find_open_calls, find_orphans
 from threadkeep.testing.dialect_checks import Check, DialectSamples, build_items, parse_all, split_request
@@ -329,6 +330,61 @@ def check_compaction_service(samples: DialectSamples) -> None:
     expect([service.has_begun(plain), service.has_begun(b"")], [False, None], "a plain answer is none")
 
 
+def check_translated_requests(samples: DialectSamples) -> None:
+    """What a client says reaches a provider of another language: words, calls and what they returned, instructions and tools."""
+    dialect, form, upstream = samples.dialect, samples.dialect.api.client_form, samples.dialect.api.upstream_form
+    if upstream is not None:
+        said = PlainRequest(model="m", is_streamed=False, messages=(Message(role="user", content=("Begin.",)),))
+        expect_that(b"Begin." in upstream.write_request(said), "a request says what was said")
+    if form is None:
+        return
+    tool = dialect.api.define_tool(name="ls", description="", parameters=SCHEMA)
+    spoken = [samples.person("Begin."), *samples.calls({"c_1": "{}"}), *samples.outputs({"c_1": "one"})]
+    request = dialect.compose(system="Be brief.", tools=[tool], cache_key=None)
+    plain = form.read_request(replace(request, items=tuple(parse_all(samples, spoken))))
+    expect(list(plain.tools), ["ls"], "tools keep their names")
+    for other, provider in _list_upstreams():
+        written = other.split(provider.write_request(plain))
+        views = [other.view(item) for item in written.items] if written else []
+        told = [(call.id, call.arguments) for view in views for call in view.calls]
+        outputs = [(output.call_id, output.text) for view in views for output in view.outputs]
+        expect(([view.said for view in views[:1]], told, outputs), (["Begin."], [("c_1", "{}")], [("c_1", "one")]), "all is said")
+        expect(written and other.api.find_instructions(written), "Be brief.", "instructions are instructions")
+
+
+def check_translated_answers(samples: DialectSamples) -> None:
+    """A client reads in its own language, streamed and whole, what a provider said in another."""
+    dialect, plain = samples.dialect, PlainRequest(model="m", is_streamed=True, messages=())
+    if (form := dialect.api.client_form) is not None:
+        writer = form.make_writer(_make_answer(""), plain)
+        reader = dialect.wire.make_reader()
+        writer.begin()
+        writer.open("text")
+        writer.grow("Done.")
+        writer.close()
+        writer.finish("stop", Usage(read=9))
+        expect_that(reader.feed(writer.take()), "an answer has an end")
+        for reply in (reader.reply, dialect.wire.read_reply(writer.whole())):
+            said = "".join(dialect.wire.read_speech(item).text for item in reply.items)
+            expect((said, reply.input_tokens, reply.outcome), ("Done.", 9, "completed"), "an answer says what was said")
+    for client in DIALECTS.values() if dialect.api.upstream_form is not None else ():
+        for streamed in samples.streams if client.api.client_form is not None else ():
+            assert dialect.api.upstream_form is not None
+            assert client.api.client_form is not None
+            translator = dialect.api.upstream_form.make_translator(client.api.client_form.make_writer(_make_answer(""), plain))
+            reader = client.wire.make_reader()
+            reader.feed(translator.translate(streamed.stream) + translator.translate(b""))
+            told = [
+                "".join(language.wire.read_speech(item).text.strip() for item in reply.items)
+                for language, reply in ((client, reader.reply), (dialect, streamed.reply))
+            ]
+            expect(told[0], told[1], "a translated answer says what was said")
+
+
+def _list_upstreams() -> list[tuple[Dialect, UpstreamForm]]:
+    return [(each, each.api.upstream_form) for each in DIALECTS.values() if each.api.upstream_form is not None]
+
+
 def check_frames(samples: DialectSamples) -> None:
     """Where the API is spoken over WebSocket, a frame says what a request over HTTP says, and frames name their lane."""
     dialect, frames = samples.dialect, samples.dialect.api.frames
@@ -405,5 +461,7 @@ API_CHECKS: tuple[Check, ...] = (
     check_window_rules,
     check_provider_compactions,
     check_compaction_service,
+    check_translated_requests,
+    check_translated_answers,
     check_frames,
 )

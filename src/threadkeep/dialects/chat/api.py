@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from threadkeep.dialects.api import Api
+from threadkeep.dialects.chat import upstream_form as plain_form
 from threadkeep.dialects.chat.item_views import read_view
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import (
@@ -21,6 +22,7 @@ from threadkeep.dialects.raw_json import (
     split_list,
     split_object,
 )
+from threadkeep.dialects.translation import UpstreamForm
 from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item, ToolCall
 
@@ -36,6 +38,7 @@ class ChatApi(Api):
     head_fields = ("model", "tools")
     delivery_fields = ("model", "stream", "store", "max_tokens", "max_completion_tokens")
     prompt_cache = OpenAIPromptCache(text_kind=b"text")
+    upstream_form: ClassVar[UpstreamForm | None] = plain_form
 
     def add_instructions(self, request: Request, text: str) -> Request:
         # Templates of many models allow one message in the system's role, and only at the very beginning.

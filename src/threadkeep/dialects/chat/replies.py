@@ -23,7 +23,7 @@ from threadkeep.items import Item
 CALL_BYTES: Final = 1_024
 
 
-class _Call:
+class PartialCall:
     """A call whose pieces are still coming."""
 
     def __init__(self, *, place: int) -> None:
@@ -98,9 +98,9 @@ class ChatReplyReader(ReplyReader):
         self._begun = False
         self._texts = {name: bytearray() for name in ("content", "refusal", "reasoning_content", "reasoning")}
         self._details = bytearray()
-        self._calls: list[_Call] = []
-        self._at_index: dict[int, _Call] = {}
-        self._legacy: _Call | None = None
+        self._calls: list[PartialCall] = []
+        self._at_index: dict[int, PartialCall] = {}
+        self._legacy: PartialCall | None = None
         self._audio_id = ""
 
     @property
@@ -164,7 +164,7 @@ class ChatReplyReader(ReplyReader):
             if (call := read_fields(raw)) is not None:
                 self._take_call(call)
         if (legacy := delta.object("function_call")) is not None:
-            self._legacy = self._legacy or _Call(place=0)
+            self._legacy = self._legacy or PartialCall(place=0)
             self._take_called(self._legacy, legacy)
         self._audio_id = self._audio_id or delta.inner("audio").text("id") or ""
 
@@ -179,14 +179,14 @@ class ChatReplyReader(ReplyReader):
         call.is_custom = call.is_custom or custom is not None
         self._take_called(call, called)
 
-    def _take_called(self, call: _Call, called: Fields) -> None:
+    def _take_called(self, call: PartialCall, called: Fields) -> None:
         name = called.text("name") or ""
         # Some servers repeat the whole name in every piece.
         if name.encode() != call.name:
             self._keep(call.name, name)
         self._keep(call.payload, _payload(called, "arguments") or _payload(called, "input"))
 
-    def _call_for(self, index: int | None, *, call_id: str, named: bool) -> _Call | None:
+    def _call_for(self, index: int | None, *, call_id: str, named: bool) -> PartialCall | None:
         """Return the call a piece belongs to; a new one where its index, or its id where it has none, is new.
 
         Some servers give every call the index 0, others a fresh id to every piece: a new id at a known place begins
@@ -198,7 +198,7 @@ class ChatReplyReader(ReplyReader):
             return known
         if not self._has_room(CALL_BYTES + len(call_id)):
             return None
-        call = _Call(place=index if index is not None else len(self._calls))
+        call = PartialCall(place=index if index is not None else len(self._calls))
         self._calls.append(call)
         if index is not None:
             self._at_index[index] = call

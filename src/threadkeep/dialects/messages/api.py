@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from threadkeep.dialects.api import Api, BoundThinking, CacheMarkers, ProviderCompaction
+from threadkeep.dialects.messages import client_form as plain_form
 from threadkeep.dialects.messages import compaction as provider_compaction
 from threadkeep.dialects.messages import markers
 from threadkeep.dialects.messages import thinking_blocks as bound_thinking
@@ -16,6 +17,7 @@ from threadkeep.dialects.messages.blocks import list_blocks
 from threadkeep.dialects.messages.compaction import COMPACTION_BETA
 from threadkeep.dialects.messages.thinking_blocks import BETA_HEADER
 from threadkeep.dialects.raw_json import encode_value, join_list, make_text_part, read_value, split_list
+from threadkeep.dialects.translation import ClientForm
 from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item, ToolCall
 
@@ -47,6 +49,7 @@ class MessagesApi(Api):
     compaction: ClassVar[ProviderCompaction | None] = provider_compaction
     thinking: ClassVar[BoundThinking | None] = bound_thinking
     cache_markers: ClassVar[CacheMarkers | None] = markers
+    client_form: ClassVar[ClientForm | None] = plain_form
 
     def add_instructions(self, request: Request, text: str) -> Request:
         # A block more in `system`: the client's own cache markers stay where they are.

@@ -199,6 +199,10 @@ NO_USAGE: Final[Json] = {
     "output_tokens": 0,
 }
 
+# Clients know by these words that a history does not fit; the code is that of other providers.
+OVERFLOW: Final = "context_length_exceeded"
+OVERFLOW_WORDS: Final = "prompt is too long"
+
 # The provider's own word for each status; clients decide by it whether to try again.
 ERROR_TYPES: Final = {
     400: "invalid_request_error",
@@ -223,7 +227,7 @@ def render_answer_stream(answer: Answer) -> bytes:
         {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": NO_USAGE},
         {"type": "message_stop"},
     ]
-    return b"".join(_event(event) for event in events)
+    return b"".join(render_event(event) for event in events)
 
 
 def render_answer(answer: Answer) -> bytes:
@@ -233,11 +237,13 @@ def render_answer(answer: Answer) -> bytes:
 
 def render_error(status: int, code: str, message: str) -> bytes:
     """Return the body of an answer with HTTP status `status`; clients branch on its type, and may on `code`."""
+    if code == OVERFLOW and OVERFLOW_WORDS not in message:
+        message = f"{OVERFLOW_WORDS}: {message}"
     kind = ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return encode({"type": "error", "error": {"type": kind, "message": message, "code": code}})
 
 
-def _event(fields: Json) -> bytes:
+def render_event(fields: Json) -> bytes:
     # JSON as it is written here holds no line break, so one data line carries any text.
     return b"event: " + str(fields["type"]).encode() + b"\ndata: " + encode(fields) + b"\n\n"
 

@@ -12,12 +12,14 @@ import msgspec
 from threadkeep.dialects.api import Api, CompactionService, Continuation, Frames, MessageMerger, ProviderCompaction
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import encode_value, read_object, read_value
+from threadkeep.dialects.responses import client_form as plain_form
 from threadkeep.dialects.responses import compaction as provider_compaction
 from threadkeep.dialects.responses import compaction_service as service
 from threadkeep.dialects.responses import continuation as resumed
 from threadkeep.dialects.responses import frames as socket_frames
 from threadkeep.dialects.responses import message_merger
 from threadkeep.dialects.responses.item_views import read_view
+from threadkeep.dialects.translation import ClientForm
 from threadkeep.dialects.values import Endpoints, Request
 from threadkeep.items import Item, ToolCall
 
@@ -38,6 +40,7 @@ class ResponsesApi(Api):
     continuation: ClassVar[Continuation | None] = resumed
     frames: ClassVar[Frames | None] = socket_frames
     compaction_service: ClassVar[CompactionService | None] = service
+    client_form: ClassVar[ClientForm | None] = plain_form
 
     def add_instructions(self, request: Request, text: str) -> Request:
         # Some providers accept `instructions` from known clients only as those wrote them.

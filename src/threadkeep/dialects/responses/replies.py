@@ -116,36 +116,38 @@ NO_USAGE: Final[Json] = {
 
 def render_answer_stream(answer: Answer) -> bytes:
     """Return the whole event stream of a completed response whose output is one assistant message."""
-    empty = _response(answer, status="in_progress")
+    empty = make_response(answer, status="in_progress")
     message = _message(answer)
-    part = _part(answer.text)
+    part = make_part(answer.text)
     place: Json = {"item_id": answer.message_id, "output_index": 0, "content_index": 0}
     completed = empty | {"status": "completed", "output": [message], "usage": NO_USAGE}
     events: list[tuple[str, Json]] = [
         ("response.created", {"response": empty}),
         ("response.in_progress", {"response": empty}),
         ("response.output_item.added", {"output_index": 0, "item": message | {"status": "in_progress", "content": []}}),
-        ("response.content_part.added", place | {"part": _part("")}),
+        ("response.content_part.added", place | {"part": make_part("")}),
         ("response.output_text.delta", place | {"delta": answer.text, "logprobs": []}),
         ("response.output_text.done", place | {"text": answer.text, "logprobs": []}),
         ("response.content_part.done", place | {"part": part}),
         ("response.output_item.done", {"output_index": 0, "item": message}),
         ("response.completed", {"response": completed}),
     ]
-    return b"".join(_event(kind, sequence_number=number, fields=fields) for number, (kind, fields) in enumerate(events))
+    return b"".join(render_event(kind, sequence_number=number, fields=fields) for number, (kind, fields) in enumerate(events))
 
 
 def render_answer(answer: Answer) -> bytes:
     """Return the same completed response as one JSON object, for a request that asked for no stream."""
-    return encode(_response(answer, status="completed") | {"output": [_message(answer)], "usage": NO_USAGE})
+    return encode(make_response(answer, status="completed") | {"output": [_message(answer)], "usage": NO_USAGE})
 
 
 def render_empty_stream(answer: Answer) -> bytes:
     """Return the event stream of a completed response without any output."""
-    empty = _response(answer, status="in_progress")
+    empty = make_response(answer, status="in_progress")
     completed = empty | {"status": "completed", "usage": NO_USAGE}
     events = [("response.created", empty), ("response.completed", completed)]
-    written = (_event(kind, sequence_number=number, fields={"response": said}) for number, (kind, said) in enumerate(events))
+    written = (
+        render_event(kind, sequence_number=number, fields={"response": said}) for number, (kind, said) in enumerate(events)
+    )
     return b"".join(written)
 
 
@@ -155,22 +157,22 @@ def render_error(status: int, code: str, message: str) -> bytes:
     return encode({"error": {"message": message, "type": kind, "param": None, "code": code}})
 
 
-def _event(kind: str, *, sequence_number: int, fields: Mapping[str, object]) -> bytes:
+def render_event(kind: str, *, sequence_number: int, fields: Mapping[str, object]) -> bytes:
     # JSON as it is written here holds no line break, so one data line carries any text.
     body = encode({"type": kind, "sequence_number": sequence_number, **fields})
     return b"event: " + kind.encode() + b"\ndata: " + body + b"\n\n"
 
 
-def _part(text: str) -> Json:
+def make_part(text: str) -> Json:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def _message(answer: Answer) -> Json:
-    content = [_part(answer.text)]
+    content = [make_part(answer.text)]
     return {"id": answer.message_id, "type": "message", "status": "completed", "role": "assistant", "content": content}
 
 
-def _response(answer: Answer, *, status: str) -> Json:
+def make_response(answer: Answer, *, status: str) -> Json:
     return {
         "id": answer.response_id,
         "object": "response",

@@ -17,7 +17,8 @@ from aiohttp import ClientError
 from multidict import CIMultiDict
 
 from threadkeep.dialects import Answer, Reply, Wire
-from threadkeep.dialects.raw_json import ABSENT, read_fields, split_object
+from threadkeep.dialects.api import MANAGEMENT
+from threadkeep.dialects.raw_json import ABSENT, join_object, read_fields, split_object
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.conversation.request import (
     Answered,
@@ -174,8 +175,8 @@ class ProxiedRequest:
             if forward.overflowed is not None and isinstance(answer, UpstreamAnswer) and await _is_overflow(answer):
                 self._metrics.count_overflow()
                 smaller = await self._make_anew(forward.overflowed)
-            elif forward.unmanaged is not None and isinstance(answer, UpstreamAnswer) and await _refuses_management(answer):
-                smaller = await self._make_anew(forward.unmanaged)
+            elif isinstance(answer, UpstreamAnswer) and await _refuses_management(answer):
+                smaller = await self._drop_management(forward)
             if smaller is None:
                 await self._relay(answer, forward, headers=headers, finish=finish)
                 return
@@ -215,6 +216,13 @@ class ProxiedRequest:
 
     def _ask(self, body: bytes, *, headers: CIMultiDict[str]) -> AbstractAsyncContextManager[UpstreamAnswer | UpstreamFailure]:
         return (self._lane or self._upstream).exchange("POST", self._target, headers=headers, body=body)
+
+    async def _drop_management(self, forward: Forward) -> Smaller | None:
+        """Return a request that does not ask for it; a side request simply goes without."""
+        if forward.unmanaged is not None:
+            return await self._make_anew(forward.unmanaged)
+        fields = split_object(forward.body) or {}
+        return Smaller(body=join_object({name: raw for name, raw in fields.items() if name != MANAGEMENT}), headers={})
 
     async def _make_anew(self, shrink: Shrink) -> Smaller | None:
         try:

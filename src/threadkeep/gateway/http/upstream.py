@@ -129,6 +129,14 @@ class UpstreamAnswer:
         self._ahead.append(chunk)
         return bool(chunk)
 
+    async def read(self) -> bytes:
+        """Return what comes next; nothing at the end.
+
+        Raises:
+            ClientError: The answer broke off.
+        """
+        return self._ahead.pop(0) if self._ahead else await self._response.content.readany()
+
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the whole body as it comes, what was looked at first.
 
