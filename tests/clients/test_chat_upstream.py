@@ -27,12 +27,13 @@ RULE = "Never touch vendor/. Staging listens on 7443."
 LONG = "The build log follows for reference. " * 400
 
 
-@pytest.mark.parametrize("upstream_dialect", ["auto", "chat"])
+@pytest.mark.parametrize(("upstream_dialect", "websocket"), [("auto", "auto"), ("chat", "auto"), ("chat", "on")])
 async def test_codex_compacts_remotely_with_a_server_that_has_no_compaction(
-    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, upstream_dialect: str
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, upstream_dialect: str, websocket: str
 ) -> None:
     """A shell command, a script in free text and Codex' own compaction: the server gets rule, state and recent work, in pairs."""
     monkeypatch.setenv("THREADKEEP_UPSTREAM_DIALECT", upstream_dialect)
+    monkeypatch.setenv("THREADKEEP_GATEWAY_WEBSOCKET", websocket)
     script = [
         call("exec", {"input": "text('anch' + 'ored')"}, call_id="call_1"),
         say("one " + LONG),
@@ -50,6 +51,7 @@ async def test_codex_compacts_remotely_with_a_server_that_has_no_compaction(
             base_url=gateway.base_url,
             provider_name="OpenAI",
             remote_v2=True,
+            websockets=True,
             model=None,
         )
         async with app_server(codex) as server:

@@ -14,7 +14,7 @@ from tests.doubles.script import Received
 
 from threadkeep.dialects import CHAT, Answer, Dialect, Request
 from threadkeep.dialects.translation import PlainRequest
-from threadkeep.items import Item
+from threadkeep.items import Item, find_open_calls
 from threadkeep.testing.dialect_checks import DialectSamples
 
 Json = dict[str, Any]
@@ -90,6 +90,18 @@ def test_any_history_is_said_in_order(samples: DialectSamples, data: st.DataObje
     everything = json.dumps(body["messages"], ensure_ascii=False)
     for output in (output for view in views for output in view.outputs if output.text.strip()):
         assert json.dumps(output.text, ensure_ascii=False)[1:-1] in everything
+
+
+@pytest.mark.parametrize("samples", CLIENTS, ids=[samples.dialect.name for samples in CLIENTS])
+@given(data=st.data())
+def test_what_was_said_before_stays_as_it_was(samples: DialectSamples, data: st.DataObject) -> None:
+    """A longer history begins with the messages of a shorter one, but for the last: the provider's cache holds."""
+    items = [samples.dialect.parse(item) for item in data.draw(histories(samples))]
+    at = data.draw(st.integers(0, len(items)))
+    if find_open_calls([samples.dialect.view(item) for item in items[:at]]):
+        return
+    short, long = (translate(samples.dialect, each)["messages"] for each in (items[:at], items))
+    assert long[: max(0, len(short) - 1)] == short[:-1]
 
 
 @st.composite

@@ -281,6 +281,19 @@ async def test_a_client_that_leaves_ends_the_providers_work(tk: Threadkeep, prov
             await provider.left.wait()
 
 
+async def test_a_request_that_names_an_answer_brings_its_history(tk: Threadkeep) -> None:
+    """The server keeps nothing; the gateway knows every item that went through it."""
+    async with (
+        ScriptedProvider([say("one"), say("two")], enforcing=True, only_chat=True) as provider,
+        sdks(tk, provider.url) as (client, _),
+    ):
+        first = await client.responses.create(model="m", input="Begin.")
+        second = await client.responses.create(model="m", input="Go on.", previous_response_id=first.id)
+    assert second.output_text == "two"
+    sent = [(message["role"], message["content"]) for message in provider.requests[1].body["messages"]]
+    assert sent == [("user", "Begin."), ("assistant", "one"), ("user", "Go on.")]
+
+
 @pytest.mark.parametrize("path", ["/responses/compact", "/responses"])
 async def test_a_clients_own_compaction_is_made_here(tk: Threadkeep, path: str) -> None:
     """Its history becomes a checkpoint, and the next request holds the window of it, as messages of the server's language."""
