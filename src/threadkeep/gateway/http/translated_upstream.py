@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from aiohttp import ClientSession, ClientWebSocketResponse
@@ -39,6 +38,10 @@ PATHS: Final = {
 }
 
 
+# Sends a body to a path of the provider's.
+Ask = Callable[[str, bytes], Awaitable[UpstreamAnswer | UpstreamFailure]]
+
+
 class TranslatedUpstream(Upstream):
     """Passes on what the provider understands, and translates the turns that it does not.
 
@@ -61,7 +64,7 @@ class TranslatedUpstream(Upstream):
         if spoken not in (AUTO, SAME, *known):
             raise BadInput(f"upstream_dialect is {', '.join((AUTO, SAME, *known))}, not {spoken!r}")
         self._spoken = known.get(spoken)
-        self._finds_out = spoken == AUTO
+        self._translates = spoken != SAME
         self._now = now
         self._new_id = new_id
         self._told: set[str] = set()
@@ -80,52 +83,40 @@ class TranslatedUpstream(Upstream):
         is_at_root: bool = False,
     ) -> AsyncIterator[UpstreamAnswer | UpstreamFailure]:
         path = target.partition("?")[0]
-        dialect = PATHS.get(path) if method == "POST" and isinstance(body, bytes) else None
-        form = dialect.api.client_form if dialect is not None and dialect is not self._spoken else None
-        if dialect is None or form is None or not isinstance(body, bytes) or not (self._spoken or self._finds_out):
-            async with super().exchange(method, target, headers=headers, body=body, is_at_root=is_at_root) as answer:
-                yield answer
-            return
-        if self._spoken is None:
-            async with super().exchange(method, target, headers=headers, body=body) as answer:
-                if path != dialect.api.endpoints.turn or not await is_absent(answer):
-                    yield answer
-                    return
-                assert isinstance(answer, UpstreamAnswer)
-                absent = _make_answer(answer.status, answer.headers, answer.seen)
-            spoken = next(each for each in DIALECTS.values() if each.api.upstream_form is not None)
-        else:
-            spoken, absent = self._spoken, _refuse(dialect, 404, "not_found", f"there is no {path} here")
-            if path != dialect.api.endpoints.turn:
-                yield absent
-                return
-        async with self._ask(dialect, spoken, body, headers=headers) as answer:
-            if self._spoken is None and isinstance(answer, UpstreamAnswer) and answer.status in ABSENT_STATUSES:
-                yield absent
-                return
-            if self._spoken is None and isinstance(answer, UpstreamAnswer) and answer.status < 300:
-                log.info("%s speaks %s alone; what clients say in %s is translated", self._place, spoken.name, dialect.name)
-                self._spoken = spoken
+        dialect = PATHS.get(path) if method == "POST" and self._translates else None
+        is_foreign = dialect is not None and dialect is not self._spoken and dialect.api.client_form is not None
+        passed = super().exchange
+        async with AsyncExitStack() as stack:
+            answer: UpstreamAnswer | UpstreamFailure | None = None
+            if not is_foreign or self._spoken is None:
+                asked = passed(method, target, headers=headers, body=body, is_at_root=is_at_root)
+                answer = await stack.enter_async_context(asked)
+            if is_foreign and dialect is not None and isinstance(body, bytes) and (answer is None or await _is_absent(answer)):
+
+                async def ask(target: str, told: bytes) -> UpstreamAnswer | UpstreamFailure:
+                    known = _translate_headers(headers, dialect)
+                    return await stack.enter_async_context(passed("POST", target, headers=known, body=told))
+
+                own, answer = answer, await self._translate(dialect, path, body, ask)
+                if own is not None and isinstance(answer, UpstreamAnswer) and answer.status in ABSENT_STATUSES:
+                    answer = own
+            assert answer is not None
             yield answer
 
-    @asynccontextmanager
-    async def _ask(
-        self, dialect: Dialect, spoken: Dialect, body: bytes, *, headers: CIMultiDict[str]
-    ) -> AsyncIterator[UpstreamAnswer | UpstreamFailure]:
-        """Ask in the provider's language, and yield the answer in the client's."""
-        request, client, provider = dialect.split(body), dialect.api.client_form, spoken.api.upstream_form
+    async def _translate(self, dialect: Dialect, path: str, body: bytes, ask: Ask) -> UpstreamAnswer | UpstreamFailure:
+        """Ask in the provider's language, and return the answer in the client's; refuse what only the gateway can answer."""
+        spoken = self._spoken or next(each for each in DIALECTS.values() if each.api.upstream_form is not None)
+        client, provider, service = dialect.api.client_form, spoken.api.upstream_form, dialect.api.compaction_service
         assert client is not None
         assert provider is not None
-        if request is None:
-            message = f"{self._place} speaks {spoken.name} alone, and this request does not hold its history"
-            yield _refuse(dialect, 400, "invalid_request", message)
-            return
-        service, target = dialect.api.compaction_service, dialect.api.endpoints.turn
-        asks = service is not None and service.find_asked(request, path=target) is not None
-        if asks or request.fields.get(MANAGEMENT, b"null") != b"null":
-            lacks = "compaction" if asks else MANAGEMENT
-            yield _refuse(dialect, 400, "unknown_parameter", f"{self._place} speaks {spoken.name} alone, which has no {lacks}")
-            return
+        if path != dialect.api.endpoints.turn:
+            return _refuse(dialect, 404, "not_found", f"there is no {path} here")
+        request = dialect.split(body)
+        lacks = "compaction" if request and service and service.find_asked(request, path=path) else None
+        lacks = MANAGEMENT if request and request.fields.get(MANAGEMENT, b"null") != b"null" else lacks
+        if request is None or lacks is not None:
+            message = f"{self._place} speaks {spoken.name} alone, and has no {lacks or 'history that this request could name'}"
+            return _refuse(dialect, 400, "invalid_request", message)
         plain = client.read_request(request)
         answer = Answer(
             text="",
@@ -134,31 +125,27 @@ class TranslatedUpstream(Upstream):
             model=plain.model,
             created_at=int(self._now()),
         )
+        answered = await ask(spoken.api.endpoints.turn, provider.write_request(plain))
+        if isinstance(answered, UpstreamFailure):
+            return answered
+        if answered.status < 300:
+            self._spoken = spoken
+        for name in set(plain.dropped) - self._told:
+            log.warning("%s was left out of requests to %s: it cannot be said in %s", name, self._place, spoken.name)
+        self._told.update(plain.dropped)
+        kept = [(name, value) for name, value in answered.headers if name.lower() not in BODY_HEADERS]
+        kept += [(DROPPED_HEADER, ", ".join(plain.dropped).encode("ascii", "replace"))] if plain.dropped else []
         translator = provider.make_translator(client.make_writer(answer, plain))
-        target, told = spoken.api.endpoints.turn, provider.write_request(plain)
-        async with super().exchange("POST", target, headers=_translate_headers(headers, dialect), body=told) as answered:
-            if isinstance(answered, UpstreamFailure):
-                yield answered
-                return
-            for name in set(plain.dropped) - self._told:
-                log.warning("%s was left out of requests to %s: it cannot be said in %s", name, self._place, spoken.name)
-            self._told.update(plain.dropped)
-            kept = [(name, value) for name, value in answered.headers if name.lower() not in BODY_HEADERS]
-            kept += [(DROPPED_HEADER, ", ".join(plain.dropped).encode("ascii", "replace"))] if plain.dropped else []
-            yield await _translate_answer(answered, translator, kept, dialect=dialect, is_streamed=plain.is_streamed)
+        return await _translate_answer(answered, translator, kept, dialect=dialect, is_streamed=plain.is_streamed)
 
 
-async def is_absent(answer: UpstreamAnswer | UpstreamFailure) -> bool:
+async def _is_absent(answer: UpstreamAnswer | UpstreamFailure) -> bool:
     """Whether an answer says that there is nothing at a path; an unknown model is not found either, and is named."""
     if isinstance(answer, UpstreamFailure) or answer.status not in ABSENT_STATUSES:
         return False
-    await _look(answer, limit=REFUSAL_BYTES)
-    return b"model" not in answer.seen.lower()
-
-
-async def _look(answer: UpstreamAnswer, *, limit: int) -> None:
-    while len(answer.seen) <= limit and await answer.look_ahead(within_seconds=LOOK_SECONDS):
+    while len(answer.seen) <= REFUSAL_BYTES and await answer.look_ahead(within_seconds=LOOK_SECONDS):
         pass
+    return b"model" not in answer.seen.lower()
 
 
 async def _translate_answer(
@@ -166,7 +153,7 @@ async def _translate_answer(
 ) -> UpstreamAnswer:
     events = [*headers, (b"content-type", b"text/event-stream; charset=utf-8")]
     if answer.status < 300 and not answer.is_json:
-        return UpstreamAnswer(Translated(answer, translator, events))
+        return UpstreamAnswer(Translated(answer.status, events, source=answer, translator=translator))
     body = bytearray()
     async for chunk in answer.chunks():
         body += chunk
@@ -196,61 +183,40 @@ def _refuse(dialect: Dialect, status: int, code: str, message: str, *, headers: 
 
 
 def _make_answer(status: int, headers: RawHeaders, body: bytes) -> UpstreamAnswer:
-    return UpstreamAnswer(Written(status=status, raw_headers=headers, body=[body]))
+    return UpstreamAnswer(Translated(status, headers), ahead=[body])
 
 
-class _Content:
-    """A body that is read piece by piece; a reader that gives up waiting loses nothing."""
+class Translated:
+    """An answer of the gateway's own, or a stream, translated as it comes. A reader that gives up waiting loses nothing."""
+
+    def __init__(
+        self,
+        status: int,
+        headers: RawHeaders,
+        *,
+        source: UpstreamAnswer | None = None,
+        translator: AnswerTranslator | None = None,
+    ) -> None:
+        self.status = status
+        self.raw_headers = headers
+        self._source = source
+        self._translator = translator
+
+    @property
+    def content(self) -> Content:
+        return self
 
     async def readany(self) -> bytes:
-        raise NotImplementedError
+        while self._source is not None and self._translator is not None:
+            chunk = await self._source.read()
+            told = self._translator.translate(chunk)
+            if told or not chunk:
+                return told
+        return b""
 
     async def iter_any(self) -> AsyncIterator[bytes]:
         while chunk := await self.readany():
             yield chunk
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written(_Content):
-    """An answer of the gateway's own."""
-
-    status: int
-    raw_headers: RawHeaders
-    body: list[bytes]
-
-    @property
-    def content(self) -> Content:
-        return self
-
-    async def readany(self) -> bytes:
-        return self.body.pop() if self.body else b""
-
     def close(self) -> None:
-        """There is no connection."""
-
-
-class Translated(_Content):
-    """A stream, translated as it comes."""
-
-    def __init__(self, answer: UpstreamAnswer, translator: AnswerTranslator, headers: RawHeaders) -> None:
-        self._answer = answer
-        self._translator = translator
-        self.raw_headers = headers
-
-    @property
-    def status(self) -> int:
-        return self._answer.status
-
-    @property
-    def content(self) -> Content:
-        return self
-
-    async def readany(self) -> bytes:
-        while True:
-            chunk = await self._answer.read()
-            told = self._translator.translate(chunk)
-            if told or not chunk:
-                return told
-
-    def close(self) -> None:
-        self._answer.close()
+        """The connection is closed with the exchange."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,9 +94,9 @@ class Response(Protocol):
 class UpstreamAnswer:
     """An answer whose headers are here. Its beginning can be looked at before it is relayed; no byte is lost by that."""
 
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: Response, *, ahead: Sequence[bytes] = ()) -> None:
         self._response = response
-        self._ahead: list[bytes] = []
+        self._ahead = list(ahead)
 
     @property
     def status(self) -> int:
