@@ -16,7 +16,7 @@ from tests.drivers.gateway_process import gateway_process
 
 from threadkeep import Config, Threadkeep
 from threadkeep.items import decode_json
-from threadkeep.transfer.codex_reader import make_file_name
+from threadkeep.transfer.codex_rollouts import make_file_name
 from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
 from threadkeep.transfer.importer import Importer
 

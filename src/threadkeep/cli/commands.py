@@ -415,7 +415,7 @@ def unarchive(parser: ArgumentParser) -> None:
 @_command(
     PROGRAMS,
     "import transcripts; running it again imports only new items",
-    entry="transcripts:run_import",
+    entry="import_export:run_import",
     example="threadkeep import ~/.codex/sessions --watch",
 )
 def import_(parser: ArgumentParser) -> None:
@@ -431,7 +431,7 @@ def import_(parser: ArgumentParser) -> None:
 @_command(
     PROGRAMS,
     "export a thread as a Codex rollout, lines, document or list",
-    entry="transcripts:run_export",
+    entry="import_export:run_export",
     example="threadkeep export ship-it --format codex -o ~/.codex/sessions",
 )
 def export(parser: ArgumentParser) -> None:
@@ -480,7 +480,7 @@ def memory(parser: ArgumentParser) -> None:
 @_command(
     STORE,
     "check digests, ordinals, pairs and pointers of all threads",
-    entry="maintenance:run_verify",
+    entry="store_maintenance:run_verify",
     example="threadkeep verify ship-it",
 )
 def verify(parser: ArgumentParser) -> None:
@@ -490,7 +490,7 @@ def verify(parser: ArgumentParser) -> None:
 @_command(
     STORE,
     "copy threads to another store, every digest compared",
-    entry="maintenance:run_copy",
+    entry="store_maintenance:run_copy",
     example="threadkeep copy agent.db postgresql://db.internal/threadkeep",
     takes_store=False,
 )
@@ -505,7 +505,7 @@ def copy(parser: ArgumentParser) -> None:
 @_command(
     STORE,
     "update the store's schema while older processes run",
-    entry="maintenance:run_migrate",
+    entry="store_maintenance:run_migrate",
     example="threadkeep migrate --store postgresql://db.internal/threadkeep --post",
 )
 def migrate(parser: ArgumentParser) -> None:
@@ -515,7 +515,7 @@ def migrate(parser: ArgumentParser) -> None:
 @_command(
     STORE,
     "erase a thread or records of it for good",
-    entry="maintenance:run_erase",
+    entry="store_maintenance:run_erase",
     example='threadkeep erase ship-it 12 13 --reason "a password" --yes',
 )
 def erase(parser: ArgumentParser) -> None:
@@ -529,7 +529,7 @@ def erase(parser: ArgumentParser) -> None:
 @_command(
     STORE,
     "write everything the store has about a tenant into a folder",
-    entry="maintenance:run_takeout",
+    entry="store_maintenance:run_takeout",
     example="threadkeep takeout -o everything",
 )
 def takeout(parser: ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.store import open_existing_store
-from threadkeep.cli.watch import repeat_until_terminated
+from threadkeep.cli.watch_loop import repeat_until_terminated
 from threadkeep.errors import InvalidArgument, UnusableFile
 from threadkeep.memory.memory import Memories
 from threadkeep.memory.pipeline import MemoryPass

@@ -19,7 +19,7 @@ from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, Tur
 from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.reader import load_history, load_live_path, load_metadata, read_body
 from threadkeep.threads.tombstones import fill_erased
-from threadkeep.transfer.codex_reader import (
+from threadkeep.transfer.codex_rollouts import (
     RolloutSession,
     find_working_folder,
     make_session_id,

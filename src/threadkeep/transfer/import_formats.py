@@ -11,7 +11,7 @@ from threadkeep.dialects.raw_json import split_list
 from threadkeep.errors import UnknownFormat
 from threadkeep.items import Item
 from threadkeep.transfer.claude_code_reader import ClaudeCodeReader
-from threadkeep.transfer.codex_reader import CodexReader
+from threadkeep.transfer.codex_rollouts import CodexReader
 from threadkeep.transfer.gemini_cli_reader import is_gemini_cli, read_gemini_cli
 from threadkeep.transfer.hermes_reader import read_hermes
 from threadkeep.transfer.import_steps import LineReader, Step

@@ -14,11 +14,11 @@ from threadkeep.cli.output import open_screen, print_json
 from threadkeep.cli.safe_text import clean, clean_line, escape_json
 from threadkeep.cli.settings import read_config
 from threadkeep.cli.store import open_existing_store
-from threadkeep.cli.watch import repeat_until_terminated
+from threadkeep.cli.watch_loop import repeat_until_terminated
 from threadkeep.client import Thread, Threadkeep
 from threadkeep.dialects import RESPONSES
 from threadkeep.errors import UnusableFile
-from threadkeep.transfer.codex_reader import make_file_name
+from threadkeep.transfer.codex_rollouts import make_file_name
 from threadkeep.transfer.export import ExportFormat, export_thread, load_codex_session
 from threadkeep.transfer.importer import Importer, ImportReport, Progress
 from threadkeep.viewer.number_format import format_count
