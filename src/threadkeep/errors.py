@@ -172,9 +172,9 @@ class UnknownStrategy(BadInput):
 
 
 class InvalidSetting(BadInput):
-    """`name` is the setting and `origin` the file, variable or flag it came from."""
+    """`name` is the setting and `origin` the file, variable or flag it came from, empty if it is not known here."""
 
-    def __init__(self, name: str, *, origin: str, text: str) -> None:
+    def __init__(self, name: str, text: str, *, origin: str = "") -> None:
         super().__init__(text)
         self.name = name
         self.origin = origin

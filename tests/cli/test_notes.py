@@ -75,7 +75,7 @@ def test_an_entry_is_pinned_and_let_go(on_store: Cli) -> None:
     [
         (("pin", "ship-it", "99"), "entry_not_found", "has no entry '99'; there are"),
         (("unpin", "ship-it", "\x1b[2J"), "entry_not_found", "has no entry"),
-        (("note", "ship-it", " "), "bad_input", "a note needs words"),
+        (("note", "ship-it", " "), "invalid_argument", "a note needs words"),
         (("note", "nowhere", "x"), "thread_not_found", "no thread 'nowhere'"),
     ],
 )

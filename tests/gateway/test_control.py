@@ -122,12 +122,12 @@ async def test_compactions_are_counted(steered: Proxy) -> None:
         ("POST", "threads/ship-it/undo", None, 422, "nothing_to_undo"),
         ("POST", "threads/ship-it/compact", {"strategy": "magic"}, 400, "unknown_strategy"),
         ("POST", "threads/ship-it/compact", {"model": "magic"}, 400, "unknown_model"),
-        ("POST", "threads/ship-it/compact", {"colour": "red"}, 400, "bad_input"),
-        ("POST", "threads/ship-it/compact", [1], 400, "bad_input"),
-        ("POST", "threads/ship-it/compact", {"focus": "x" * 70_000}, 400, "bad_input"),
-        ("GET", "threads?limit=x", None, 400, "bad_input"),
-        ("GET", "threads?limit=0", None, 400, "bad_input"),
-        ("GET", "threads/ship-it/events?after=x", None, 400, "bad_input"),
+        ("POST", "threads/ship-it/compact", {"colour": "red"}, 400, "invalid_argument"),
+        ("POST", "threads/ship-it/compact", [1], 400, "invalid_argument"),
+        ("POST", "threads/ship-it/compact", {"focus": "x" * 70_000}, 400, "invalid_argument"),
+        ("GET", "threads?limit=x", None, 400, "invalid_argument"),
+        ("GET", "threads?limit=0", None, 400, "invalid_argument"),
+        ("GET", "threads/ship-it/events?after=x", None, 400, "invalid_argument"),
         ("GET", "threads/ship-it/compact", None, 405, "method_not_allowed"),
         ("POST", "threads", None, 405, "method_not_allowed"),
         ("GET", "threads/ship-it/nonsense", None, 404, "unknown_path"),
@@ -165,7 +165,7 @@ async def test_a_tenant_cannot_have_a_model_asked(steered: Proxy, tk: Threadkeep
     await (await tk.for_tenant("other")).thread("mine")
     with_key = {"Authorization": "", "X-Threadkeep-Key": KEY}
     status, told = await call(steered, "POST", "threads/mine/compact", {"model": "m@http://127.0.0.1:1/v1"}, **with_key)
-    assert (status, told["error"]["code"], "control token" in told["error"]["message"]) == (400, "bad_input", True)
+    assert (status, told["error"]["code"], "control token" in told["error"]["message"]) == (400, "invalid_argument", True)
 
 
 @pytest.mark.anyio

@@ -150,7 +150,7 @@ async def test_what_is_no_history_is_refused(host: Host, more: Json) -> None:
     """With an error that has a code, and nothing recorded."""
     host.say("Hello.")
     status, answer = await host.hand_over(**more)
-    assert (status, answer["error"]["code"]) == (400, "unknown_dialect" if "dialect" in more else "bad_input")
+    assert (status, answer["error"]["code"]) == (400, "unknown_dialect" if "dialect" in more else "invalid_argument")
 
 
 async def test_a_compaction_that_gains_nothing_is_an_error_where_it_was_asked_for(host: Host) -> None:

@@ -38,7 +38,7 @@ from threadkeep.compaction.strategies.remote import take_out
 from threadkeep.compaction.strategies.strategy import EXTRACTIVE, Brief, Draft, Goal
 from threadkeep.compaction.worth import Worth, compute_worth
 from threadkeep.dialects import Dialect
-from threadkeep.errors import BadInput, BrokenWindow, NothingToCompact
+from threadkeep.errors import BrokenWindow, InvalidArgument, NothingToCompact
 from threadkeep.items import Item
 from threadkeep.threads import (
     Checkpoint,
@@ -98,11 +98,11 @@ def parse_target(text: str, *, of_tokens: int) -> int:
     """Return the target in tokens; `text` is a number of tokens or a percentage of `of_tokens`.
 
     Raises:
-        BadInput: `text` is neither.
+        InvalidArgument: `text` is neither.
     """
     match = _target.fullmatch(text.strip())
     if match is None or (match[2] and int(match[1]) > 100):
-        raise BadInput(f"{text!r} is not a target; write a number of tokens, or a percentage such as 10%")
+        raise InvalidArgument("target", f"{text!r} is not a target; write a number of tokens, or a percentage such as 10%")
     return int(match[1]) * of_tokens // 100 if match[2] else int(match[1])
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from threadkeep.compaction import Ledger, LedgerEntry, read_ledger
 from threadkeep.compaction.backend import Backend
 from threadkeep.compaction.remarks import get_words
-from threadkeep.errors import BadInput, EntryNotFound
+from threadkeep.errors import EntryNotFound, InvalidArgument
 from threadkeep.store import RecordKind
 from threadkeep.threads import LivePath, PinBody, RemarkBody, SaidBody, UnpinBody, encode_body
 from threadkeep.threads.reader import load_history, load_live_path
@@ -57,17 +57,19 @@ def check_note(text: str) -> str:
     """Return what is written down of a note.
 
     Raises:
-        BadInput: It is empty, too long, or no text.
+        InvalidArgument: It is empty, too long, or no text.
     """
     words = _control.sub(" ", text).strip()
     if not words:
-        raise BadInput("a note needs words; say what is to be remembered")
+        raise InvalidArgument("text", "a note needs words; say what is to be remembered")
     if len(words) > NOTE_CHARS:
-        raise BadInput(f"a note has at most {NOTE_CHARS:,} characters, this one has {len(words):,}; say it in several")
+        text = f"a note has at most {NOTE_CHARS:,} characters, this one has {len(words):,}; say it in several"
+        raise InvalidArgument("text", text)
     try:
         words.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise BadInput(f"a note is text, and character {error.start + 1} of this one is half of one; write it anew") from None
+        text = f"a note is text, and character {error.start + 1} of this one is half of one; write it anew"
+        raise InvalidArgument("text", text) from None
     return words
 
 

@@ -28,10 +28,10 @@ from threadkeep.compaction.telemetry import CompactionAttempt, Watch, observe
 from threadkeep.compaction.worth import CACHED_PRICE, check_worth_now
 from threadkeep.dialects import Dialect
 from threadkeep.errors import (
-    BadInput,
     BrokenWindow,
     CompactionRunning,
     CompactionStopped,
+    InvalidArgument,
     NotFound,
     NothingToCompact,
     OrdinalConflict,
@@ -268,7 +268,7 @@ async def compact_thread(
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
-        BadInput: A person asked for a strategy that needs a model, and there is none.
+        InvalidArgument: A person asked for a strategy that needs a model, and there is none.
         NothingToCompact: Too little happened since the last checkpoint.
         CompactionRunning: Another worker is compacting the thread.
         CompactionStopped: A hook stopped it; a PostCompact hook does not undo the compaction.
@@ -291,13 +291,14 @@ def choose_strategy(order: Order, backend: Backend) -> Strategy:
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
-        BadInput: A person asked for a strategy that needs a model, and there is none.
+        InvalidArgument: A person asked for a strategy that needs a model, and there is none.
     """
     model = choose_model(order, backend.policy)
     wanted = REMOTE.name if order.adopting else order.strategy or backend.policy.strategy
     strategy = find_strategy(wanted, model=model is not None)
     if strategy.draft is not None and model is None and order.trigger == "manual":
-        raise BadInput(f"{strategy.name!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'")
+        text = f"{strategy.name!r} needs a model; name one (--model, compact_model), or take the strategy 'extractive'"
+        raise InvalidArgument("model", text)
     return strategy
 
 

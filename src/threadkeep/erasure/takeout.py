@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.errors import BadInput
+from threadkeep.errors import UnusableFile
 from threadkeep.items import format_digest
 from threadkeep.memory.memory import Memories
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
@@ -44,12 +44,13 @@ async def take_out(backend: Backend, folder: Path, *, keys: Sequence[str] = ()) 
     UTF-8 bodies are written as text, others as base64; erased records are marked. The tenant's secret key is left out.
 
     Raises:
-        BadInput: The folder exists already, or cannot be made.
+        UnusableFile: The folder exists already, or cannot be made.
     """
     try:
         await asyncio.to_thread(lambda: (folder / "threads").mkdir(parents=True, mode=0o700))
     except OSError as error:
-        raise BadInput(f"{folder} cannot be made anew: {error.strerror}; name a folder that is not there yet") from error
+        reason = f"cannot be made anew: {error.strerror}; name a folder that is not there yet"
+        raise UnusableFile(str(folder), reason=reason) from error
     rows = await backend.store.threads(limit=EVERY)
     counts = _Counts()
     await asyncio.to_thread((folder / AUDIT).write_bytes, b"")

@@ -44,7 +44,7 @@ class Matcher:
             self.matches("")
         except (re.error, OverflowError, RecursionError) as error:
             text = f"{self.pattern!r} is no matcher: {error}; write manual|auto, *, or a regular expression"
-            raise InvalidSetting("matcher", origin="", text=text) from None
+            raise InvalidSetting("matcher", text) from None
 
     def matches(self, subject: str) -> bool:
         if self.pattern is None or self.pattern in EVERYTHING:
@@ -151,13 +151,13 @@ def parse_hooks(table: Mapping[str, object]) -> Hooks:
     for name, listed in table.items():
         if name not in list(HookEvent):
             text = f"hooks.{name}: no such event; known: {', '.join(HookEvent)}"
-            raise InvalidSetting(f"hooks.{name}", origin="", text=text)
+            raise InvalidSetting(f"hooks.{name}", text)
         try:
             tables = msgspec.convert(listed, list[_GroupTable])
         except msgspec.ValidationError as error:
             problem, _, path = str(error).partition(" - at ")
             place = f"hooks.{name}{path.strip('`').removeprefix('$')}"
-            raise InvalidSetting(place, origin="", text=f"{place}: {problem[:1].lower()}{problem[1:]}") from None
+            raise InvalidSetting(place, f"{place}: {problem[:1].lower()}{problem[1:]}") from None
         places = [f"hooks.{name}[{index}]" for index in range(len(tables))]
         groups += [_make_group(HookEvent(name), group, place=place) for group, place in zip(tables, places, strict=True)]
     return Hooks(groups=tuple(groups))
@@ -167,7 +167,7 @@ def _make_group(event: HookEvent, table: _GroupTable, *, place: str) -> HookGrou
     try:
         matcher = Matcher(table.matcher)
     except InvalidSetting as error:
-        raise InvalidSetting(f"{place}.matcher", origin="", text=f"{place}.matcher: {error}") from None
+        raise InvalidSetting(f"{place}.matcher", f"{place}.matcher: {error}") from None
     return HookGroup(
         event=event,
         matcher=matcher,
@@ -179,5 +179,5 @@ def _make_hook(table: _CommandTable, *, place: str) -> CommandHook:
     first = table.command if isinstance(table.command, str) else "".join(table.command[:1])
     if not first.strip():
         text = f"{place}.command is empty; write a line for the shell, or a list of a program and its arguments"
-        raise InvalidSetting(f"{place}.command", origin="", text=text)
+        raise InvalidSetting(f"{place}.command", text)
     return CommandHook(command=table.command, timeout_s=float(max(table.timeout, 1)), name=place)

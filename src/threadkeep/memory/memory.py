@@ -10,7 +10,7 @@ from hashlib import blake2b
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument
 from threadkeep.memory.extraction import LONGEST_CHARS
 from threadkeep.memory.memory_thread import MemoryThread
 from threadkeep.memory.pipeline import MemoryPass, MemoryPipeline
@@ -91,11 +91,12 @@ def edit_page(snapshot: Snapshot, text: str, *, now_ms: int) -> Snapshot:
     """Return the memory after a person edited its page. Changed and new lines are pinned; removed lines never come back.
 
     Raises:
-        BadInput: The page has no known heading, or a line has no heading, names an unknown memory, or is too long.
+        InvalidArgument: The page has no known heading, or a line has no heading, names an unknown memory, or is too long.
     """
     if not any(map(_is_page_line, text.splitlines())):
         headings = ", ".join((TITLE, *(f"## {name}" for name in HEADINGS.values())))
-        raise BadInput(f"this is no page of a memory: it has none of {headings}; to forget all of it: threadkeep memory reset")
+        text = f"this is no page of a memory: it has none of {headings}; to forget all of it: threadkeep memory reset"
+        raise InvalidArgument("page", text)
     known = {memory.id: memory for memory in snapshot.memories}
     kept: dict[str, Memory] = {}
     kind: Kind | None = None
@@ -120,15 +121,16 @@ def _read_memory_line(
     text: str, name: str | None, *, kind: Kind | None, number: int, known: dict[str, Memory], now_ms: int
 ) -> Memory:
     if kind is None:
-        raise BadInput(f"line {number} stands under none of: {', '.join(HEADINGS.values())}; nothing was changed")
+        raise InvalidArgument("page", f"line {number} stands under none of: {', '.join(HEADINGS.values())}; nothing was changed")
     if len(text) > LONGEST_CHARS:
-        raise BadInput(f"line {number} is longer than {LONGEST_CHARS} characters; nothing was changed")
+        raise InvalidArgument("page", f"line {number} is longer than {LONGEST_CHARS} characters; nothing was changed, shorten it")
     if name is None:
         made = make_memory_id(text)
         before = known.get(made)
         return before or Memory(id=made, kind=kind, text=text, sources=[], seen_ms=now_ms, pinned=True)
     if name not in known:
-        raise BadInput(f"line {number} names {name}, which is not there; leave a new line without a name; nothing was changed")
+        problem = f"line {number} names {name}, which is not there; leave a new line without a name; nothing was changed"
+        raise InvalidArgument("page", problem)
     memory = known[name]
     same = (" ".join(memory.text.split()), memory.kind) == (text, kind)
     return memory if same else msgspec.structs.replace(memory, text=text, kind=kind, pinned=True)
@@ -261,7 +263,7 @@ class Memories:
         """Save a page that a person edited. Removed text is erased from the memory.
 
         Raises:
-            BadInput: It is not a valid page; nothing was changed.
+            InvalidArgument: It is not a valid page; nothing was changed.
         """
         now = self._backend.clock.now_ms()
         return await self._thread.rewrite(lambda state: edit_page(self._work.make_snapshot(state), text, now_ms=now))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from threadkeep.dialects import render_search_text
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidSetting, MissingExtra
 from threadkeep.store.addresses import SERVERS
 from threadkeep.store.base import FullStore
 from threadkeep.store.sqlite import SqliteDatabase
@@ -35,7 +35,8 @@ async def open_database(location: str, *, listen: str | None = None) -> Database
     `listen` is the server's own address if `location` is that of a pooler in front of it.
 
     Raises:
-        BadInput: It names a kind of store this threadkeep does not have, or whose extra is not installed.
+        InvalidSetting: It names a kind of store this threadkeep does not have.
+        MissingExtra: It names one whose driver is not installed.
     """
     if location == IN_MEMORY:
         return await SqliteDatabase.open_in_memory(searchable=render_search_text)
@@ -45,7 +46,7 @@ async def open_database(location: str, *, listen: str | None = None) -> Database
         # The driver is an extra.
         from threadkeep.store.postgres import PostgresDatabase
     except ImportError as error:
-        raise BadInput("a PostgreSQL store needs its driver; pip install 'threadkeep[postgres]'") from error
+        raise MissingExtra("a PostgreSQL store", extra="postgres") from error
     return await PostgresDatabase.open(location, searchable=render_search_text, listen_url=listen)
 
 
@@ -53,11 +54,12 @@ def parse_sqlite_path(location: str) -> Path:
     """Return the file a store location names.
 
     Raises:
-        BadInput: It names a kind of store this threadkeep does not have.
+        InvalidSetting: It names a kind of store this threadkeep does not have.
     """
     if location.startswith("sqlite:///"):
         location = location.removeprefix("sqlite:///")
     elif "://" in location:
         scheme = location.split("://", 1)[0]
-        raise BadInput(f"no store is reached by {scheme}://; write a path, sqlite:///PATH, postgresql://… or memory:")
+        text = f"no store is reached by {scheme}://; write a path, sqlite:///PATH, postgresql://… or memory:"
+        raise InvalidSetting("store", text)
     return Path(location).expanduser()

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from threadkeep.dialects import Dialect
-from threadkeep.errors import BadInput, InvalidTarget, ThreadExists, ThreadNotFound
+from threadkeep.errors import InvalidArgument, InvalidTarget, ThreadExists, ThreadNotFound
 from threadkeep.items import find_boundaries, seed_chain
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, LivePath, MetaBody, check_thread_id, encode_body
@@ -67,12 +67,12 @@ async def spawn_thread(
     as mail, unless it already got it since its edge was last opened; a closed edge is opened again.
 
     Raises:
-        BadInput: `history` has no such value.
+        InvalidArgument: `history` has no such value.
         InvalidThreadId: `new_id` is not a valid thread id.
         ThreadExists: A thread of that id exists, and another thread spawned it.
     """
     if asked.history not in ("full", "none") and type(asked.history) is not int:
-        raise BadInput(f"history is 'full', 'none' or a number of turns, not {asked.history!r}")
+        raise InvalidArgument("history", f"history is 'full', 'none' or a number of turns, not {asked.history!r}")
     now = backend.clock.now_ms()
     child_id = check_thread_id(asked.new_id) if asked.new_id is not None else new_thread_id(now)
     origin = await _find_origin(backend, parent_id, asked.history, dialect=dialect)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from threadkeep.dialects import Dialect
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidArgument
 from threadkeep.items import is_json
 from threadkeep.store import NewRecord, RecordKind, ThreadStore
 from threadkeep.threads import Arrival, EntryKind, History, Pointer, Tip, decode_body, encode_body, make_records
@@ -52,7 +52,7 @@ def check_world(sections: Mapping[str, object]) -> World:
     """Return a host's sections without sections and fields that are None.
 
     Raises:
-        BadInput: A section has no name, or is not valid JSON (half a surrogate pair, for example).
+        InvalidArgument: A section has no name, or is not valid JSON (half a surrogate pair, for example).
     """
     try:
         world = {name: _drop_nulls(value) for name, value in sections.items() if value is not None}
@@ -60,7 +60,8 @@ def check_world(sections: Mapping[str, object]) -> World:
     except (RecursionError, UnicodeEncodeError):
         world, sound = {}, False
     if not sound:
-        raise BadInput("a world is named sections of texts or JSON values; one of them is neither, or has no name")
+        text = "a world is named sections of texts or JSON values; one of them is neither, or has no name"
+        raise InvalidArgument("world", text)
     return world
 
 

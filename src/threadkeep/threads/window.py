@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from threadkeep.dialects import DIALECTS, Dialect, Request
-from threadkeep.errors import BadInput, RecordNotFound
+from threadkeep.errors import InvalidArgument, RecordNotFound
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads.records import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, Pointer, Remark, StateEntry, StubEntry
@@ -264,7 +264,7 @@ class Head:
     def __post_init__(self) -> None:
         if taken := sorted(SAID_BY_OTHERS & self.fields.keys()):
             reason = "the history, system, tools and model have their own place"
-            raise BadInput(f"a head's fields cannot hold {', '.join(taken)}: {reason}")
+            raise InvalidArgument("fields", f"a head's fields cannot hold {', '.join(taken)}: {reason}")
 
     @property
     def tokens(self) -> int:

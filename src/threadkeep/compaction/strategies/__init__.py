@@ -8,7 +8,7 @@ from threadkeep.compaction.strategies.handoff import HANDOFF
 from threadkeep.compaction.strategies.remote import REMOTE
 from threadkeep.compaction.strategies.session import SESSION
 from threadkeep.compaction.strategies.strategy import EXTRACTIVE, Brief, Draft, DraftRefused, Strategy, Summariser, lay_out_state
-from threadkeep.errors import BadInput, UnknownStrategy
+from threadkeep.errors import InvalidArgument, UnknownStrategy
 
 STRATEGIES: Final = {strategy.name: strategy for strategy in (SESSION, HANDOFF, REMOTE, EXTRACTIVE)}
 # The name of `session` if there is a model, else of `extractive`.
@@ -24,10 +24,10 @@ def register_strategy(strategy: Strategy) -> None:
     """Add a strategy under its name, for this process: orders, settings, the command line and the viewer then know it.
 
     Raises:
-        BadInput: There is one of that name.
+        InvalidArgument: There is one of that name.
     """
     if strategy.name in list_names():
-        raise BadInput(f"there is a strategy {strategy.name!r} already; give yours another name")
+        raise InvalidArgument("strategy", f"there is a strategy {strategy.name!r} already; give yours another name")
     STRATEGIES[strategy.name] = strategy
 
 

@@ -30,7 +30,7 @@ from threadkeep.client import Thread, Threadkeep
 from threadkeep.client.json_output import encode_compaction, encode_remark, encode_state, encode_window
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object
-from threadkeep.errors import BadInput, ThreadkeepError
+from threadkeep.errors import InvalidArgument, ThreadkeepError
 from threadkeep.gateway.control.events import follow
 from threadkeep.gateway.conversation.hints import SESSION_HEADERS
 from threadkeep.gateway.conversation.request import HostConversations, HostWindow, HostWish, Incoming, Refused
@@ -186,7 +186,7 @@ async def _posted(what: str, thread: Thread, body: bytes | None, *, is_operator:
 async def _compact(thread: Thread, asked: _Compact, *, is_operator: bool) -> object:
     """Compact a thread. A model is asked with the keys and from the network of whoever runs the gateway: only they name one."""
     if asked.model is not None and not is_operator:
-        raise BadInput("a model can be named by the holder of the control token alone")
+        raise InvalidArgument("model", "a model can be named by the holder of the control token alone")
     target = str(asked.target) if asked.target is not None else None
     report = await thread.compact(
         strategy=asked.strategy, model=asked.model, target=target, focus=asked.focus, dry_run=asked.dry_run
@@ -202,17 +202,17 @@ async def refuse(caller: Caller, refused: Refused) -> None:
 
 def _asked(body: bytes | None, form: type[A], *, to: str) -> A:
     if body is None:
-        raise BadInput(f"a request to {to} is shorter than {BODY_LIMIT} bytes")
+        raise InvalidArgument("body", f"a request to {to} is shorter than {BODY_LIMIT} bytes; shorten this one")
     try:
         return msgspec.json.decode(body if body.strip() else b"{}", type=form)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"this is no request to {to}: {error}") from None
+        raise InvalidArgument("body", f"this is no request to {to}: {error}") from None
 
 
 def _limit(call: Call) -> int:
     asked = dict(parse_qsl(call.query.decode("ascii"))).get("limit", "50")
     if _ordinal.fullmatch(asked) is None or not 0 < int(asked) <= MOST_THREADS:
-        raise BadInput(f"limit must be between 1 and {MOST_THREADS}, not {asked!r}")
+        raise InvalidArgument("limit", f"limit must be between 1 and {MOST_THREADS}, not {asked!r}")
     return int(asked)
 
 
@@ -222,7 +222,7 @@ def _resumed_after(call: Call) -> int | None:
     if not said:
         return None
     if _ordinal.fullmatch(said) is None:
-        raise BadInput(f"Last-Event-ID must be a record's ordinal, not {said!r}")
+        raise InvalidArgument("Last-Event-ID", f"Last-Event-ID must be a record's ordinal, not {said!r}")
     return int(said)
 
 
@@ -242,16 +242,16 @@ async def answer_history(caller: Caller, lays_out_for: FindHostConversations, *,
     """Answer a request of someone who may act for `tenant`.
 
     Raises:
-        BadInput: It cannot be understood.
+        InvalidArgument: It cannot be understood.
         CompactionError, Conflict: See `HostConversations`.
     """
     body = await caller.read(limit=HISTORY_LIMIT)
     if body is None:
-        raise BadInput(f"a history is shorter than {HISTORY_LIMIT} bytes")
+        raise InvalidArgument("body", f"a history is shorter than {HISTORY_LIMIT} bytes; send less of it")
     try:
         asked = msgspec.json.decode(body, type=_History)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"this is no history: {error}") from None
+        raise InvalidArgument("body", f"this is no history: {error}") from None
     dialect = find_dialect(asked.dialect)
     fields = {"model": encode_value(asked.model), dialect.history_field: join_list(bytes(item) for item in asked.items)}
     headers = {SESSION_HEADER: asked.session} if asked.session else {}

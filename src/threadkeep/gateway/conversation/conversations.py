@@ -16,7 +16,7 @@ from threadkeep.compaction import load_ledger
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.dialects.api import MANAGEMENT
-from threadkeep.errors import BadInput, CompactionError, CompactionStopped, Conflict, OrdinalConflict
+from threadkeep.errors import CompactionError, CompactionStopped, Conflict, InvalidArgument, OrdinalConflict
 from threadkeep.gateway.conversation.background_writes import PendingWrites, Recorded, ReplyRecorder, make_finished
 from threadkeep.gateway.conversation.client_model import ModelWindows
 from threadkeep.gateway.conversation.command_detection import sign
@@ -244,7 +244,7 @@ class RecordedConversations:
         """Record another request of a client's than the one it made, and return it opened."""
         other = await self._parse(replace(incoming, body=body, is_resumable=True))
         if other is None:
-            raise BadInput("there is no history in this")
+            raise InvalidArgument("body", "there is no history in this; send a request body, or the list of its items")
         await self._read_history(other)
         return other, await self._record(other)
 
@@ -391,7 +391,7 @@ class RecordedConversations:
     async def lay_out(self, incoming: Incoming, wish: HostWish) -> HostWindow:
         opened = await self._parse(incoming)
         if opened is None or not opened.request.items:
-            raise BadInput("there is no history in this")
+            raise InvalidArgument("body", "there is no history in this; send a request body, or the list of its items")
         await self._read_history(opened)
         known = await self._record(opened)
         report, trouble, answer = None, None, None

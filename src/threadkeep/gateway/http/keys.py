@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
-from threadkeep.errors import BadInput
+from threadkeep.errors import BadInput, InvalidSetting, UnusableFile
 from threadkeep.gateway.http.asgi import Call
 from threadkeep.gateway.http.headers import RawHeaders
 from threadkeep.gateway.http.routes import ENDPOINTS
@@ -64,7 +64,7 @@ class Keys:
         """Take `sha256:…` digests and whose they are.
 
         Raises:
-            BadInput: A digest or a tenant's name is not of the right form.
+            InvalidSetting: A digest or a tenant's name is not of the right form.
         """
         self._tenants = self._checked(tenants)
 
@@ -77,9 +77,11 @@ class Keys:
         checked: dict[str, str] = {}
         for digest, tenant in tenants.items():
             if _digest.fullmatch(digest) is None:
-                raise BadInput(f"the key of tenant {tenant!r} must be given as sha256:HEX; `threadkeep key {tenant}` makes one")
+                text = f"the key of tenant {tenant!r} must be given as sha256:HEX; `threadkeep key {tenant}` makes one"
+                raise InvalidSetting("keys", text)
             if not isinstance(tenant, str) or _tenant.fullmatch(tenant) is None:
-                raise BadInput(f"{tenant!r} cannot name a tenant; use letters, digits, '.', '_' or '-'")
+                text = f"{tenant!r} cannot name a tenant; use letters, digits, '.', '_' or '-'"
+                raise InvalidSetting("keys", text)
             checked[digest] = tenant
         return checked
 
@@ -142,7 +144,7 @@ def make_key() -> str:
 def _written_in(path: Path) -> Mapping[str, object]:
     tenants = _table_in(path)
     if not tenants:
-        raise BadInput(f"{path} {_FORM}")
+        raise UnusableFile(str(path), reason=_FORM)
     return tenants
 
 
@@ -153,7 +155,7 @@ def _left_in(path: Path) -> Mapping[str, object]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise BadInput(f"the file of keys {path} cannot be read: {error}") from error
+        raise UnusableFile(str(path), reason=f"cannot be read as a file of keys: {error}") from error
     return _table_in(path)
 
 
@@ -161,10 +163,10 @@ def _table_in(path: Path) -> Mapping[str, object]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"the file of keys {path} cannot be read: {error}") from error
+        raise UnusableFile(str(path), reason=f"cannot be read as a file of keys: {error}") from error
     tenants = values.get("keys", {})
     if not isinstance(tenants, dict) or not set(values) <= {"keys"}:
-        raise BadInput(f"{path} {_FORM}")
+        raise UnusableFile(str(path), reason=_FORM)
     return tenants
 
 

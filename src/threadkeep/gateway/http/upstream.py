@@ -26,7 +26,7 @@ from aiohttp.payload import Payload
 from multidict import CIMultiDict
 from yarl import URL
 
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidSetting
 from threadkeep.gateway.http.headers import RawHeaders, first
 from threadkeep.gateway.http.routes import ERROR_DIALECTS, OPENAI
 
@@ -191,10 +191,11 @@ def _url(base: str) -> URL:
     except ValueError:
         usable = False
     if not usable:
-        raise BadInput(f"an upstream is an http:// or https:// URL, not {base!r}")
+        raise InvalidSetting("upstream", f"an upstream is an http:// or https:// URL, not {base!r}")
     if url.user is not None or url.password is not None:
         # Not repeated: an error must not show a password.
-        raise BadInput("the URL of an upstream holds a user or password; clients send credentials of their own")
+        text = "the URL of an upstream holds a user or password; leave them out, clients send credentials of their own"
+        raise InvalidSetting("upstream", text)
     return url
 
 
@@ -205,7 +206,7 @@ class Upstream:
     `/v1`. Clients of Anthropic are given what stands before `/v1` and add it themselves, whatever the path.
 
     Raises:
-        BadInput: `base` is not an http:// or https:// URL, or holds credentials.
+        InvalidSetting: `base` is not an http:// or https:// URL, or holds credentials.
     """
 
     def __init__(self, base: str, *, session: ClientSession, provider: str = OPENAI) -> None:
