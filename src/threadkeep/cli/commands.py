@@ -121,9 +121,12 @@ def _add_thread(parser: ArgumentParser) -> None:
     parser.add_argument("thread", metavar="THREAD", help="a thread's id, or the beginning of it")
 
 
-def _add_upstreams(parser: ArgumentParser, *, openai: str, anthropic: str) -> None:
-    parser.add_argument("--openai-upstream", metavar="URL", help=f"where Responses and Chat requests go (default: {openai})")
-    parser.add_argument("--anthropic-upstream", metavar="URL", help=f"where Messages requests go (default: {anthropic})")
+def _add_upstreams(parser: ArgumentParser, *, default: str | None = None) -> None:
+    from threadkeep.config import Config
+
+    for provider, url in Config().upstreams.items():
+        help = f"where requests for the API of {provider} go (default: {default or url})"
+        parser.add_argument(f"--{provider}-upstream", metavar="URL", help=help)
     spoken = "`chat` if the upstreams have Chat Completions alone; `auto` finds out, `same` never translates (default: auto)"
     parser.add_argument("--upstream-dialect", metavar="NAME", help=spoken)
 
@@ -136,7 +139,7 @@ def _add_auto_compact(parser: ArgumentParser, *, default: str) -> None:
 def _add_listener(parser: ArgumentParser) -> None:
     parser.add_argument("--host", help="the address to listen on; one that others reach needs --keys (default: 127.0.0.1)")
     parser.add_argument("--port", type=_parse_port, help="the port to listen on; 0 takes a free one (default: 4621)")
-    _add_upstreams(parser, openai="https://api.openai.com", anthropic="https://api.anthropic.com")
+    _add_upstreams(parser)
     parser.add_argument(
         "--keys",
         dest="keys_file",
@@ -155,7 +158,7 @@ def run(parser: ArgumentParser) -> None:
     parser.usage = "threadkeep run [CLIENT] [-- ARGS]\n       threadkeep run -- COMMAND [ARGS]"
     clients = f"one of {', '.join(CLIENT_NAMES)}; without it, lists which are installed"
     parser.add_argument("client", nargs="?", type=_parse_client, metavar="CLIENT", help=clients)
-    _add_upstreams(parser, openai="where they went before", anthropic="where they went before")
+    _add_upstreams(parser, default="where they went before")
     _add_auto_compact(parser, default="background")
 
 

@@ -150,7 +150,7 @@ def _list_flags(prepared: _Run) -> list[str]:
     modes = {CLAUDE_CODE: mode, **make_rules(config).auto_compact_for}
     return [
         *("--store", config.store, "--auto-compact", mode, "--no-keys", "--access-log", "off", "--stop-with-stdin"),
-        *("--openai-upstream", config.openai_upstream, "--anthropic-upstream", config.anthropic_upstream),
+        *(word for provider, url in config.upstreams.items() for word in (f"--{provider}-upstream", url)),
         *("--upstream-dialect", config.upstream_dialect),
         *(word for name, each in modes.items() for word in ("--auto-compact-for", f"{name}={each}")),
     ]

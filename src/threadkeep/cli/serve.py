@@ -95,7 +95,7 @@ def _announce_json(url: str, config: Config, *, token_file: Path | None) -> None
             "url": url,
             "base_url": f"{url}/v1",
             "upstream": config.openai_upstream,
-            "anthropic_upstream": config.anthropic_upstream,
+            **{f"{provider}_upstream": url for provider, url in config.upstreams.items()},
             "store": describe_store(config),
             "control_token_file": str(token_file) if token_file else None,
         }
@@ -107,7 +107,7 @@ def _announce(url: str, config: Config, *, token: str, token_file: Path | None) 
     screen = open_screen()
     lines = {
         "records in": describe_store(config),
-        "asks": f"{config.openai_upstream}, {config.anthropic_upstream}",
+        "asks": ", ".join(config.upstreams.values()),
         "OpenAI's API": f"export OPENAI_BASE_URL={url}/v1",
         "Anthropic's API": f"export ANTHROPIC_BASE_URL={url}",
         "any client": f"threadkeep setup CLIENT --url {url}",

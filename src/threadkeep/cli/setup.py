@@ -189,8 +189,8 @@ def _list_remarks(task: _Task, around: Surroundings, config: Config) -> list[str
         remarks.append(f"{task.client.title} ({task.client.command}) was not found on PATH.")
     if task.way == "hooks":
         return remarks
-    asked = f"The gateway asks {config.openai_upstream} and {config.anthropic_upstream}; other providers need "
-    asked += "--openai-upstream or --anthropic-upstream."
+    flags = ", ".join(f"--{provider}-upstream" for provider in config.upstreams)
+    asked = f"The gateway asks {', '.join(config.upstreams.values())}; for another provider give it one of {flags}."
     remarks += [f"This replaces {hide_secrets(old)}. {asked}" for old in task.change.replaced]
     if config.keys_file and "/k/" not in around.url:
         remarks.append("This gateway asks for keys: run setup with --url http://HOST:PORT/k/KEY.")
