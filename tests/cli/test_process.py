@@ -54,7 +54,9 @@ def test_the_gateway_serves_until_it_is_told_to_stop(home: Path) -> None:
         "url": ready["url"],
         "base_url": f"{ready['url']}/v1",
         "upstream": "http://127.0.0.1:9",
+        "openai_upstream": "http://127.0.0.1:9",
         "anthropic_upstream": "https://api.anthropic.com",
+        "gemini_upstream": "https://generativelanguage.googleapis.com",
         "store": str(path),
         "control_token_file": f"{path}.control-token",
     }

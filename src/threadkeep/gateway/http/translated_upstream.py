@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 from threadkeep.dialects import DIALECTS, Answer, Dialect
 from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.dialects.translation import AnswerTranslator
-from threadkeep.errors import BadInput
+from threadkeep.errors import InvalidSetting
 from threadkeep.gateway.http.headers import RawHeaders
 from threadkeep.gateway.http.upstream import Content, Upstream, UpstreamAnswer, UpstreamFailure
 from threadkeep.llm.failures import is_overflow, parse_error_body
@@ -62,7 +62,7 @@ class TranslatedUpstream(Upstream):
         super().__init__(base, session=session, provider=provider)
         known = {name: each for name, each in DIALECTS.items() if each.api.upstream_form is not None}
         if spoken not in (AUTO, SAME, *known):
-            raise BadInput(f"upstream_dialect is {', '.join((AUTO, SAME, *known))}, not {spoken!r}")
+            raise InvalidSetting("upstream_dialect", f"upstream_dialect is {', '.join((AUTO, SAME, *known))}, not {spoken!r}")
         self._spoken = known.get(spoken)
         self._translates = spoken != SAME
         self._now = now
