@@ -34,7 +34,7 @@ PROMISES: Final = (
         says="Every recorded item can be read back byte for byte: after compactions, forks and rollbacks, and after the "
         "process was killed.",
         tests=(
-            "store/test_sqlite_crash.py::test_a_hundred_kills_lose_nothing_acknowledged",
+            "store/test_processes.py::test_a_hundred_kills_lose_nothing",
             "store/test_sqlite_full.py::test_a_full_disk_costs_the_append_and_nothing_else",
             "store/test_sqlite_append_only.py::test_history_cannot_be_rewritten",
             "client/every_dialect/test_thread.py::test_what_is_recorded_is_the_window",

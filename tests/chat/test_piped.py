@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.chat.chat_process import piped
-from tests.doubles.model_server import ModelServer, events, object_reply, streamed
+from tests.doubles.model_server import ModelServer, events, streamed
 from tests.session.mcp_program import SERVER
+
+from threadkeep.testing.model_checks import make_json_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +73,7 @@ async def test_with_json_each_turn_is_an_object(tmp_path: Path) -> None:
 
 async def test_an_error_is_one_sentence_and_the_rest_is_still_said(tmp_path: Path) -> None:
     """A provider that refuses one request ends one turn; where nobody looks on, the exit code tells."""
-    refusal = object_reply({"error": {"message": "no such model", "type": "invalid_request_error"}}, status=404)
+    refusal = make_json_reply({"error": {"message": "no such model", "type": "invalid_request_error"}}, status=404)
     async with ModelServer([refusal, streamed("chat", "Here.")]) as server:
         talked = await piped(tmp_path, "One?\n/nonsense\nTwo?\n", "--model", f"tiny@{server.origin}/v1")
     assert (talked.code, talked.out) == (1, "Here.\n")

@@ -9,9 +9,10 @@ import pytest
 from tests.chat.chat_process import around
 from tests.chat.terminal import Terminal
 from tests.cli.stories import command
-from tests.doubles.model_server import EVENTS, HttpReply, ModelServer, streamed
+from tests.doubles.model_server import ModelServer, streamed
 
 import threadkeep
+from threadkeep.testing.model_checks import EVENTS, HttpReply
 
 pytestmark = pytest.mark.anyio
 

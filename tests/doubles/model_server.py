@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,59 +17,24 @@ from aiohttp import web
 from tests.doubles.provider import CREDENTIAL_HEADERS, MAX_BODY_BYTES
 from tests.doubles.script import Received
 
-from threadkeep.dialects import Answer, find_dialect
-
-EVENTS = {"content-type": "text/event-stream"}
-JSON = {"content-type": "application/json"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpReply:
-    """One answer.
-
-    Attributes:
-        chunks: The body, in the pieces it is written in.
-        hold: Awaited after the last chunk, before the answer ends.
-        cut: Closes the connection instead of ending the answer.
-    """
-
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    chunks: tuple[bytes, ...] = ()
-    hold: asyncio.Event | None = None
-    cut: bool = False
+from threadkeep.dialects import find_dialect
+from threadkeep.testing.model_checks import EVENTS, HttpReply, make_whole_reply, stream_reply
 
 
 def streamed(dialect: str, text: str) -> HttpReply:
     """Say `text` as a stream of events, in pieces that fall into the middle of events."""
-    body = find_dialect(dialect).wire.render_answer_stream(_answer(text))
-    return HttpReply(headers=EVENTS, chunks=tuple(body[start : start + 97] for start in range(0, len(body), 97)))
-
-
-def broken_off(dialect: str, text: str) -> HttpReply:
-    """Begin to say `text` and close the connection half-way."""
-    body = find_dialect(dialect).wire.render_answer_stream(_answer(text))
-    return HttpReply(headers=EVENTS, chunks=(body[: len(body) // 2],), cut=True)
+    return stream_reply(find_dialect(dialect), text)
 
 
 def unstreamed(dialect: str, text: str) -> HttpReply:
     """Say `text` as one JSON object, as servers do that do not stream."""
-    return HttpReply(headers=JSON, chunks=(find_dialect(dialect).wire.render_answer(_answer(text)),))
+    return make_whole_reply(find_dialect(dialect), text)
 
 
 def events(*data: Mapping[str, Any] | str) -> HttpReply:
     """Send these events and end."""
     lines = (one if isinstance(one, str) else json.dumps(one) for one in data)
     return HttpReply(headers=EVENTS, chunks=tuple(f"data: {line}\n\n".encode() for line in lines))
-
-
-def object_reply(body: Mapping[str, Any], *, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpReply:
-    """Send one JSON object."""
-    return HttpReply(status=status, headers={**JSON, **(headers or {})}, chunks=(json.dumps(body).encode(),))
-
-
-def _answer(text: str) -> Answer:
-    return Answer(text=text, response_id="resp_1", message_id="msg_1", model="scripted", created_at=1_700_000_000)
 
 
 class ModelServer:

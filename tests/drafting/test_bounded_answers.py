@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doubles.model_server import ModelServer, object_reply, streamed
+from tests.doubles.model_server import ModelServer, streamed
 from tests.drafting.replies import SUMMARY
 from tests.llm.wires import WIRES, Wire
 from tests.parity.vocabulary import Speech, play
@@ -15,6 +15,7 @@ from threadkeep.compaction.strategies.requests import ANSWER_TOKENS, HEADROOM_PE
 from threadkeep.compaction.summariser import answer_tokens
 from threadkeep.dialects import Request
 from threadkeep.llm import ProviderModel, open_model
+from threadkeep.testing.model_checks import make_json_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +42,7 @@ async def test_a_provider_that_refuses_the_bound_is_asked_without(tk: Threadkeep
     """An older model may write less than it; what it says it refuses is left out, once, and both questions are counted."""
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 4)
-    refusal = object_reply({"error": {"message": "max_tokens is too large: this model writes at most 1024"}}, status=400)
+    refusal = make_json_reply({"error": {"message": "max_tokens is too large: this model writes at most 1024"}}, status=400)
     wire = WIRES["chat"]
     async with ModelServer([refusal, streamed("chat", SUMMARY)]) as server, wire.open(server.origin) as model:
         report = await thread.compact(strategy="handoff", model=model)
@@ -53,7 +54,7 @@ async def test_a_provider_that_refuses_anything_else_is_not_asked_again(tk: Thre
     """No means no."""
     thread = await tk.thread("t", dialect=speech.dialect)
     await play(thread, speech, 1, 8)
-    refusal = object_reply({"error": {"message": "no such model"}}, status=404)
+    refusal = make_json_reply({"error": {"message": "no such model"}}, status=404)
     async with ModelServer([refusal]) as server, WIRES["chat"].open(server.origin) as model:
         report = await thread.compact(strategy="handoff", model=model)
     assert [(attempt.outcome, attempt.calls) for attempt in report.attempts] == [("model_rejected", 1), ("taken", 0)]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.doubles.model_server import HttpReply, ModelServer, events, streamed
+from tests.doubles.model_server import ModelServer, events, streamed
 from tests.drafting.replies import block
 from tests.drafting.test_branching import opaque
 from tests.llm.wires import MESSAGES, RESPONSES
@@ -16,6 +16,7 @@ from threadkeep import Config, Session, Thread, Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.items import Item
+from threadkeep.testing.model_checks import HttpReply
 from threadkeep.testing.scripted_model import ScriptedModel, ScriptedRemoteModel, Step, says
 
 pytestmark = pytest.mark.anyio

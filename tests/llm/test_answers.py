@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doubles.model_server import HttpReply, ModelServer, events, object_reply
+from tests.doubles.model_server import ModelServer, events
 from tests.llm.wires import WIRES
 
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
 from threadkeep.llm import ModelReply
+from threadkeep.testing.model_checks import HttpReply, make_json_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -126,7 +127,7 @@ FAILURES: list[tuple[str, HttpReply, type[ModelError], dict[str, Any]]] = [
     ("chat", events({"error": {"code": 502, "message": "upstream"}}), ModelUnavailable, {"reason": "upstream"}),
     ("chat", events({"error": {"code": 400, "message": "bad"}}), ModelRejected, {"status": 400, "reason": "bad"}),
     ("chat", events({"error": {"type": "exceed_context_size_error", "n_ctx": 4096}}), ModelOverflow, {"limit_tokens": 4096}),
-    ("chat", object_reply({"error": "out of memory"}), ModelUnavailable, {"reason": "out of memory"}),
+    ("chat", make_json_reply({"error": "out of memory"}), ModelUnavailable, {"reason": "out of memory"}),
     ("messages", events(OVERLOADED), ModelUnavailable, {"reason": "Overloaded"}),
     ("messages", events(TOO_LONG), ModelOverflow, {"limit_tokens": 800}),
     ("messages", events(BROKEN_KEY), ModelRejected, {"status": 401, "reason": "invalid x-api-key"}),

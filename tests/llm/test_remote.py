@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from tests.doubles.model_server import HttpReply, ModelServer, object_reply, streamed
+from tests.doubles.model_server import ModelServer, streamed
 from tests.llm.wires import CREDENTIAL, MESSAGES, RESPONSES, Wire, request_of
 
 from threadkeep.errors import ModelError, ModelOverflow, ModelRejected, ModelUnavailable
 from threadkeep.items import Item
 from threadkeep.llm import RemoteCompaction, RemoteCompactor, name_issuer, open_model
+from threadkeep.testing.model_checks import HttpReply, make_json_reply
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +69,7 @@ async def test_openai_is_sent_the_history_and_what_its_prefix_is_made_of() -> No
         "metadata": {"a": "b"},
     }
     answer = {**COMPACTED, "object": "response", "status": "completed"}
-    made, server = await compacted(RESPONSES, turn, object_reply(answer))
+    made, server = await compacted(RESPONSES, turn, make_json_reply(answer))
     received = server.requests[0]
     left_behind = ("stream", "tool_choice", "metadata")
     assert (received.method, received.path) == ("POST", "/v1/responses")
@@ -91,16 +92,16 @@ async def test_openai_is_sent_the_history_and_what_its_prefix_is_made_of() -> No
 @pytest.mark.parametrize(
     "answer",
     [
-        object_reply(UNKNOWN, status=400),
-        object_reply({"error": {"message": "no such endpoint"}}, status=404),
-        object_reply({"id": "resp_1", "object": "response", "status": "completed", "output": [USER]}),
+        make_json_reply(UNKNOWN, status=400),
+        make_json_reply({"error": {"message": "no such endpoint"}}, status=404),
+        make_json_reply({"id": "resp_1", "object": "response", "status": "completed", "output": [USER]}),
     ],
     ids=["refused", "missing", "answered"],
 )
 async def test_openai_is_asked_at_its_own_address_where_the_trigger_is_unknown(answer: HttpReply) -> None:
     """The same history goes to `/responses/compact`; where that worked, it is asked so at once."""
     turn = {"input": [USER], "instructions": "Be brief.", "stream": True, "max_output_tokens": 4_000}
-    async with ModelServer([answer, *([object_reply(COMPACTED)] * 2)]) as server, RESPONSES.open(server.origin) as model:
+    async with ModelServer([answer, *([make_json_reply(COMPACTED)] * 2)]) as server, RESPONSES.open(server.origin) as model:
         assert isinstance(model, RemoteCompactor)
         first = await model.compact(request_of("responses", turn))
         second = await model.compact(request_of("responses", turn))
@@ -113,14 +114,14 @@ async def test_openai_is_asked_at_its_own_address_where_the_trigger_is_unknown(a
 
 async def test_an_endpoint_that_refuses_is_not_taken_for_one_that_is_missing() -> None:
     """Any other refusal is the provider's word on this history."""
-    assert isinstance(await failure(RESPONSES, object_reply({"error": {"message": "no"}}, status=400)), ModelRejected)
+    assert isinstance(await failure(RESPONSES, make_json_reply({"error": {"message": "no"}}, status=400)), ModelRejected)
 
 
 async def test_anthropic_is_told_what_to_keep() -> None:
     """Instructions that a strategy put into the request are sent."""
     own = {"type": "summarize", "instructions": "Keep the ports."}
     body = {"messages": [{"role": "user", "content": "Ship it."}], "compaction": own}
-    _, server = await compacted(MESSAGES, body, object_reply(SUMMARISED))
+    _, server = await compacted(MESSAGES, body, make_json_reply(SUMMARISED))
     assert server.requests[0].body["compaction"] == own
 
 
@@ -139,7 +140,7 @@ async def test_anthropic_is_asked_to_summarise_the_history() -> None:
         "max_tokens": 64,
         "stream": True,
     }
-    made, server = await compacted(MESSAGES, turn, object_reply(SUMMARISED))
+    made, server = await compacted(MESSAGES, turn, make_json_reply(SUMMARISED))
     received = server.requests[0]
     assert received.headers["anthropic-beta"] == "compact-2026-09-04"
     assert received.path == "/v1/messages"
@@ -209,7 +210,7 @@ def _as_sent(value: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize("wire", [RESPONSES, MESSAGES], ids=lambda wire: wire.dialect)
 async def test_a_choice_that_forces_no_tool_is_left_alone(wire: Wire) -> None:
     """Only what the provider refuses is taken away."""
-    reply = object_reply(COMPACTED if wire is RESPONSES else SUMMARISED)
+    reply = make_json_reply(COMPACTED if wire is RESPONSES else SUMMARISED)
     body = {**wire.question, "tool_choice": {"type": "auto"}}
     _, server = await compacted(wire, body, reply)
     assert server.requests[0].body.get("tool_choice") == (None if wire is RESPONSES else {"type": "auto"})
@@ -219,10 +220,10 @@ async def test_a_choice_that_forces_no_tool_is_left_alone(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (object_reply({"error": {"message": "not with this key"}}, status=403), ModelRejected),
-        (object_reply({"error": {"message": "prompt is too long"}}, status=400), ModelOverflow),
-        (object_reply({"error": {"message": "busy"}}, status=529), ModelUnavailable),
-        (object_reply({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), ModelUnavailable),
+        (make_json_reply({"error": {"message": "not with this key"}}, status=403), ModelRejected),
+        (make_json_reply({"error": {"message": "prompt is too long"}}, status=400), ModelOverflow),
+        (make_json_reply({"error": {"message": "busy"}}, status=529), ModelUnavailable),
+        (make_json_reply({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), ModelUnavailable),
         (HttpReply(chunks=(b'{"output": [',), cut=True), ModelUnavailable),
         (HttpReply(chunks=(b"not json",)), ModelUnavailable),
     ],
@@ -234,14 +235,14 @@ async def test_a_compaction_fails_like_a_question(wire: Wire, reply: HttpReply, 
 
 async def test_a_compaction_without_a_compaction_item_is_none() -> None:
     """A list of messages alone would be a history cut short."""
-    assert isinstance(await failure(RESPONSES, *[object_reply({**COMPACTED, "output": [USER]})] * 2), ModelRejected)
-    assert isinstance(await failure(MESSAGES, object_reply({**SUMMARISED, "content": []})), ModelRejected)
+    assert isinstance(await failure(RESPONSES, *[make_json_reply({**COMPACTED, "output": [USER]})] * 2), ModelRejected)
+    assert isinstance(await failure(MESSAGES, make_json_reply({**SUMMARISED, "content": []})), ModelRejected)
 
 
 async def test_a_compaction_that_came_out_empty_may_be_asked_for_again() -> None:
     """The provider says so with a block without content."""
     empty = {**SUMMARISED, "content": [{"type": "compaction", "content": None}]}
-    assert isinstance(await failure(MESSAGES, object_reply(empty)), ModelUnavailable)
+    assert isinstance(await failure(MESSAGES, make_json_reply(empty)), ModelUnavailable)
 
 
 def test_an_issuer_tells_accounts_and_addresses_apart_and_names_no_credential() -> None:
@@ -263,6 +264,6 @@ def test_a_server_at_a_url_is_not_asked_to_compact() -> None:
 async def test_a_credential_that_a_provider_repeats_is_in_no_error_of_a_compaction(wire: Wire) -> None:
     """Also where the error comes with a status that says all is well."""
     complaint = {"type": "error", "error": {"type": "api_error", "message": f"bad key Bearer {CREDENTIAL}"}}
-    error = await failure(wire, object_reply(complaint))
+    error = await failure(wire, make_json_reply(complaint))
     assert "bad key Bearer [credential]" in str(error)
     assert CREDENTIAL not in str(error)

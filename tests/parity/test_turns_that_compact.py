@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.doubles.model_server import ModelServer, object_reply
+from tests.doubles.model_server import ModelServer
 from tests.drafting.replies import SUMMARY, block
 from tests.drafting.test_branching import opaque
 from tests.llm.wires import RESPONSES, request_of
@@ -30,6 +30,7 @@ from threadkeep.compaction.backend import Order
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.llm import RemoteCompactor
+from threadkeep.testing.model_checks import make_json_reply
 from threadkeep.testing.scripted_model import Compacts, Overflows, Rejected, ScriptedModel, ScriptedRemoteModel, Step, says
 from threadkeep.threads.records import AttemptCost
 
@@ -206,9 +207,9 @@ async def test_a_draft_is_asked_for_with_the_tier_and_key_of_the_turn(tk: Thread
 async def test_a_provider_is_asked_to_compact_with_the_tier_of_the_turn() -> None:
     """It is a field that `/responses/compact` knows, and so it goes along as it is."""
     turn_body = {"model": "gpt", "input": [{"role": "user", "content": "Go."}], "service_tier": "flex", "store": False}
-    unknown = object_reply({"error": {"message": "no such endpoint"}}, status=404)
+    unknown = make_json_reply({"error": {"message": "no such endpoint"}}, status=404)
     made = {"output": [{"type": "compaction", "encrypted_content": "gAAAA"}], "usage": {"input_tokens": 9, "output_tokens": 1}}
-    async with ModelServer([unknown, object_reply(made)]) as server, RESPONSES.open(server.origin) as model:
+    async with ModelServer([unknown, make_json_reply(made)]) as server, RESPONSES.open(server.origin) as model:
         assert isinstance(model, RemoteCompactor)
         await model.compact(request_of("responses", turn_body))
     assert server.requests[0].body["service_tier"] == "flex"

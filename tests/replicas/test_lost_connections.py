@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 
 import pytest
-from tests.postgres import PostgresServer
 from tests.replicas.clusters import pooler, reachable, servers
-from tests.store.appender import LANES, record, start
+from tests.store.appender import record
 
 from threadkeep import Config, Threadkeep
 from threadkeep.items import digest_body
@@ -33,57 +31,6 @@ async def check_lanes(store: PostgresStore, reached: dict[str, int]) -> None:
         bodies = [record(f"{lane}-{ordinal}").body for ordinal in range(end)]
         assert found == [(ordinal, body, digest_body(body)) for ordinal, body in enumerate(bodies)]
         assert await store.append(lane, [record(f"{lane}-{end}")], expected=end) == end + 1
-
-
-def acknowledged_before_kill(process: subprocess.Popen[str], *, lines: int) -> dict[str, int]:
-    reached: dict[str, int] = {}
-    assert process.stdout is not None
-    with process.stdout as said:
-        for count, line in enumerate(said, start=1):
-            lane, ordinal = line.split()
-            reached[lane] = int(ordinal)
-            if count == lines:
-                process.kill()
-    assert process.wait() != 0
-    return reached
-
-
-async def test_a_killed_process_loses_nothing_acknowledged(postgres_server: PostgresServer) -> None:
-    """Of several writers one is killed in mid-append: all it was told is durable is there, and the others go on undisturbed."""
-    url = await postgres_server.new_store()
-    others = [start(url, "fill", name, "30") for name in ("left", "right")]
-    reached: dict[str, int] = {}
-    for attempt in range(4):
-        reached |= acknowledged_before_kill(start(url, "fill", "killed"), lines=5 + 11 * attempt)
-    for other in others:
-        assert other.stdout is not None
-        with other.stdout as said:
-            for line in said:
-                lane, ordinal = line.split()
-                reached[lane] = int(ordinal)
-        assert other.wait() == 0
-    store = await opened(url)
-    assert len(reached) == 3 * LANES
-    await check_lanes(store, reached)
-    await store.close()
-
-
-async def test_processes_share_a_thread(postgres_server: PostgresServer) -> None:
-    """Two processes race for the same ordinals: every record of both is there, each one's in its own order."""
-    url = await postgres_server.new_store()
-    store = await opened(url)
-    await store.create(NewThread(id="shared", dialect="chat", created_at_ms=0), [])
-    racers = [start(url, "race", name, "60") for name in ("left", "right")]
-    assert [racer.wait() for racer in racers] == [0, 0]
-    found = await store.read(Span(thread_id="shared", start=0, stop=10**9))
-    await store.close()
-    for racer in racers:
-        assert racer.stdout is not None
-        racer.stdout.close()
-    assert [each.ordinal for each in found] == list(range(120))
-    for name in ("left", "right"):
-        own = [each.body for each in found if each.body.startswith(name.encode())]
-        assert own == [record(f"{name}-{number}").body for number in range(60)]
 
 
 class Progress:

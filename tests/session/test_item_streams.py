@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.doubles.model_server import EVENTS, HttpReply, ModelServer, events
+from tests.doubles.model_server import ModelServer, events
 from tests.histories import answered, reasoning, said
 
 from threadkeep import Session, Threadkeep
 from threadkeep.llm import open_model
+from threadkeep.testing.model_checks import EVENTS, HttpReply
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doubles.model_server import HttpReply, ModelServer, events, streamed, unstreamed
+from tests.doubles.model_server import ModelServer, events, streamed, unstreamed
 
 from threadkeep import Session, Threadkeep
 from threadkeep.dialects import DIALECTS, find_dialect
@@ -16,6 +16,7 @@ from threadkeep.dialects import Answer as Spoken
 from threadkeep.llm import Delta
 from threadkeep.llm.answers import DeltaReader
 from threadkeep.session import Asked, Event, Said
+from threadkeep.testing.model_checks import HttpReply
 
 pytestmark = pytest.mark.anyio
 

@@ -1,22 +1,18 @@
-"""A process that appends to a store until it is done or killed, and says what was acknowledged.
+"""A process that shares a store with others. It waits for a line of input before it begins.
 
-    appender.py STORE fill NAME [COUNT]   lanes NAME-0 to NAME-3 at once, batches of one to three, for ever or COUNT appends each
-    appender.py STORE race NAME COUNT     COUNT records to the one thread `shared`, against whoever else does the same
-
-STORE is a file's path or a PostgreSQL server's address. Imports no more than it needs: the crash test starts it a hundred times.
+appender.py STORE open              opens the store and prints the tenant's key
+appender.py STORE race NAME COUNT   appends COUNT records to the thread `shared`, against whoever else does the same
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 
-from threadkeep.errors import OrdinalConflict, ThreadNotFound
-from threadkeep.store import NewRecord, NewThread, RecordKind, ThreadStore
-
-LANES = 4
+from threadkeep.errors import OrdinalConflict
+from threadkeep.store import NewRecord, RecordKind, ThreadStore
+from threadkeep.store.locations import open_database
 
 
 def record(text: str) -> NewRecord:
@@ -24,37 +20,17 @@ def record(text: str) -> NewRecord:
     return NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=f"{text};".encode() * 40)
 
 
-def start(store: object, *arguments: str) -> subprocess.Popen[str]:
-    """Start such a process; what it acknowledges comes out of its `stdout`."""
-    return subprocess.Popen([sys.executable, __file__, str(store), *arguments], stdout=subprocess.PIPE, text=True)
-
-
-async def open_store(location: str) -> ThreadStore:
-    """Return the store of the tenant `local` there."""
-
-    def searchable(_: str, body: bytes) -> str:
-        return body.decode()
-
-    if location.startswith("postgresql://"):
-        from threadkeep.store.postgres import PostgresDatabase
-
-        return await (await PostgresDatabase.open(location, searchable=searchable)).open_tenant()
-    from threadkeep.store.sqlite import SqliteDatabase
-
-    return await (await SqliteDatabase.open(location, searchable=searchable)).open_tenant()
-
-
-async def fill(store: ThreadStore, lane: str, count: int) -> None:
-    try:
-        ordinal = (await store.get(lane)).next
-    except ThreadNotFound:
-        await store.create(NewThread(id=lane, dialect="chat", created_at_ms=0), [])
-        ordinal = 0
-    for _ in range(count):
-        batch = [record(f"{lane}-{ordinal + offset}") for offset in range(1 + ordinal % 3)]
-        ordinal = await store.append(lane, batch, expected=ordinal)
-        # One small write to a pipe is never torn; buffered output would die with the process.
-        os.write(1, f"{lane} {ordinal}\n".encode())
+def run_together(store: str, *words: tuple[str, ...]) -> list[str]:
+    """Run one such process for each of `words`, all beginning at once, and return what each said."""
+    pipe = subprocess.PIPE
+    started = [subprocess.Popen([sys.executable, __file__, store, *each], stdin=pipe, stdout=pipe, text=True) for each in words]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate()[0].strip() for process in started]
+    assert [process.returncode for process in started] == [0] * len(started)
+    return said
 
 
 async def race(store: ThreadStore, name: str, count: int) -> None:
@@ -68,15 +44,15 @@ async def race(store: ThreadStore, name: str, count: int) -> None:
             ordinal = conflict.actual
 
 
-async def main() -> None:
-    store = await open_store(sys.argv[1])
-    name, count = sys.argv[3], int(sys.argv[4]) if len(sys.argv) > 4 else 10**9
-    if sys.argv[2] == "fill":
-        await asyncio.gather(*(fill(store, f"{name}-{lane}", count) for lane in range(LANES)))
+async def main(location: str, what: str, *words: str) -> None:
+    sys.stdin.readline()
+    store = await (await open_database(location)).open_tenant()
+    if what == "race":
+        await race(store, words[0], int(words[1]))
     else:
-        await race(store, name, count)
+        sys.stdout.write(store.tenant.key.hex())
     await store.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*sys.argv[1:]))

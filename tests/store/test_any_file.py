@@ -1,4 +1,7 @@
-"""Whatever lies at the path of a store: a named error, or a store; never a crash, never a changed byte of another program's."""
+"""Whatever lies at the path of a store: a named error, or a store; never a crash, never a changed byte of another program's.
+
+Of one backend alone: what lies at a path is a file's own matter.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -73,3 +74,15 @@ def make_store(request: pytest.FixtureRequest) -> StoreMaker[WholeStore]:
 async def test_the_backend_keeps_the_contract(check: Check, make_store: StoreMaker[WholeStore]) -> None:
     """Each fact of the conformance suite holds in memory, on a SQLite file and in a PostgreSQL database."""
     await check(make_store)
+
+
+ABOUT_ONE = [
+    path for path in sorted(Path(__file__).parent.glob("test_*.py")) if "sqlite_" in path.name or "postgres_" in path.name
+]
+
+
+@pytest.mark.parametrize("path", ABOUT_ONE, ids=[path.stem for path in ABOUT_ONE])
+def test_a_file_about_one_backend_says_why(path: Path) -> None:
+    """What every backend must do is a check in `threadkeep.testing`, or runs on both here."""
+    told = ast.get_docstring(ast.parse(path.read_text())) or ""
+    assert "Of one backend alone: " in told

@@ -1,4 +1,7 @@
-"""An address is told without its password, however it was written."""
+"""An address is told without its password, however it was written.
+
+Of one backend alone: a file's path holds no password.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A connection lost during a commit: the server is asked what became of it, and what was wanted happens once."""
+"""A connection lost during a commit: the server is asked what became of it, and what was wanted happens once.
+
+Of one backend alone: a file has no connection to lose.
+"""
 
 from __future__ import annotations
 

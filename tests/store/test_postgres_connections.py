@@ -1,4 +1,7 @@
-"""Servers that do not answer, and servers that are not fit: neither is waited for longer than helps, and both are named."""
+"""Servers that do not answer, and servers that are not fit: neither is waited for longer than helps, and both are named.
+
+Of one backend alone: a file has no server to wait for.
+"""
 
 from __future__ import annotations
 

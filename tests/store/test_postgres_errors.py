@@ -1,4 +1,7 @@
-"""Every failure of PostgreSQL, its driver and its pool has a name of ours."""
+"""Every failure of PostgreSQL, its driver and its pool has a name of ours.
+
+Of one backend alone: the classes are the driver's; test_sqlite_errors.py has SQLite's.
+"""
 
 from __future__ import annotations
 

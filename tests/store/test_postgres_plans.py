@@ -1,4 +1,7 @@
-"""What a resume, an append and a lookup cost does not depend on what else is there: every table is sought, none is walked."""
+"""What a resume, an append and a lookup cost does not depend on what else is there: every table is sought, none is walked.
+
+Of one backend alone: plans are the server's; test_sqlite_append_only.py has SQLite's.
+"""
 
 from __future__ import annotations
 

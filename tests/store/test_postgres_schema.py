@@ -1,4 +1,7 @@
-"""The schema is the sum of its migrations, and moves while processes of the release before are at work."""
+"""The schema is the sum of its migrations, and moves while processes of the release before are at work.
+
+Of one backend alone: a server's schema moves under processes of two releases; test_sqlite_file.py has a file's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The database itself refuses what a store must never do, to a tenant's role and to the owner of the tables."""
+"""The database itself refuses what a store must never do, to a tenant's role and to the owner of the tables.
+
+Of one backend alone: roles and row-level security are the server's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The database itself refuses what a store must never do."""
+"""The database itself refuses what a store must never do.
+
+Of one backend alone: the statements are SQLite's; test_postgres_tenants.py has PostgreSQL's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Large bodies lie deflated in the file and come back as they were."""
+"""Large bodies lie deflated in the file and come back as they were.
+
+Of one backend alone: how a body lies in a file is nothing the port tells.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Files that were damaged or cut: the damage is named, and what is not damaged can still be read."""
+"""Files that were damaged or cut: the damage is named, and what is not damaged can still be read.
+
+Of one backend alone: a server looks after its own pages.
+"""
 
 from __future__ import annotations
 

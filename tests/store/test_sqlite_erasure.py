@@ -1,4 +1,7 @@
-"""Erased bytes are in none of the store's files."""
+"""Erased bytes are in none of the store's files.
+
+Of one backend alone: looks for bytes in the files of a store.
+"""
 
 from __future__ import annotations
 

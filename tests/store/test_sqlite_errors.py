@@ -1,4 +1,7 @@
-"""Every failure of SQLite and of the file system has a name of ours."""
+"""Every failure of SQLite and of the file system has a name of ours.
+
+Of one backend alone: result codes are SQLite's; test_postgres_errors.py has PostgreSQL's.
+"""
 
 from __future__ import annotations
 

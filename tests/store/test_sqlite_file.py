@@ -1,11 +1,12 @@
-"""Which files the SQLite backend takes, how it makes them, and what it refuses to touch."""
+"""Which files the SQLite backend takes, how it makes them, and what it refuses to touch.
+
+Of one backend alone: a server has no file to take, make or refuse.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import stat
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -108,19 +109,6 @@ async def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
         await open_store(tmp_path / "file" / "s.db")
 
 
-@pytest.mark.anyio
-async def test_reopening_keeps_key_and_records(tmp_path: Path) -> None:
-    """The tenant's key is made once; what was written is there after the store is closed and opened."""
-    path = tmp_path / "s.db"
-    first = await open_store(path)
-    key = first.tenant.key
-    await first.close()
-    await made(path)
-    again = await open_store(path)
-    assert (again.tenant.key, (await again.get("t")).next) == (key, 1)
-    await again.close()
-
-
 def schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
     rows = connection.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_schema ORDER BY type, name")
     return [(kind, name, " ".join(sql.split())) for kind, name, sql in rows.fetchall()]
@@ -149,32 +137,3 @@ def test_a_script_that_ends_inside_a_statement_is_refused() -> None:
     assert list(split_statements("SELECT 1;\nSELECT\n2;\n")) == ["SELECT 1;", "SELECT\n2;"]
     with pytest.raises(ValueError, match="ends inside a statement"):
         list(split_statements("SELECT 1;\nCREATE TABLE t ("))
-
-
-OPENER = """
-import asyncio, sys
-from threadkeep.store.sqlite import SqliteDatabase
-async def main():
-    sys.stdin.readline()
-    database = await SqliteDatabase.open(sys.argv[1], searchable=lambda dialect, body: "")
-    print((await database.open_tenant()).tenant.key.hex())
-    await database.close()
-asyncio.run(main())
-"""
-
-
-def test_processes_that_make_the_same_store_at_once_agree(tmp_path: Path) -> None:
-    """Of several processes that open a missing file at the same moment none fails, and all get the same key."""
-    openers = [
-        subprocess.Popen(
-            [sys.executable, "-c", OPENER, str(tmp_path / "s.db")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(4)
-    ]
-    for opener in openers:
-        assert opener.stdin is not None
-        opener.stdin.write("go\n")
-        opener.stdin.flush()
-    keys = [opener.communicate()[0].strip() for opener in openers]
-    assert [opener.returncode for opener in openers] == [0] * 4
-    assert (len(set(keys)), len(keys[0])) == (1, 64)

@@ -1,4 +1,7 @@
-"""A full disk: the append says so and leaves nothing, what was acknowledged stays, and the store goes on once there is room."""
+"""A full disk: the append says so and leaves nothing, what was acknowledged stays, and the store goes on once there is room.
+
+Of one backend alone: the disk of a server is its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whatever becomes of opening and closing, no thread and no connection outlives it."""
+"""Whatever becomes of opening and closing, no thread and no connection outlives it.
+
+Of one backend alone: only a file is opened by threads of this process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A machine that gives no more threads: who asks is told so, and nothing is worse for it once it gives some again."""
+"""A machine that gives no more threads: who asks is told so, and nothing is worse for it once it gives some again.
+
+Of one backend alone: only a file is read and written by threads of this process.
+"""
 
 from __future__ import annotations
 

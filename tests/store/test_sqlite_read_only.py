@@ -1,4 +1,7 @@
-"""A store that cannot be written can still be read, and says so when it is written to."""
+"""A store that cannot be written can still be read, and says so when it is written to.
+
+Of one backend alone: rights on a file; a server answers each connection by its own rules.
+"""
 
 from __future__ import annotations
 

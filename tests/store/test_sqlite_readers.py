@@ -1,4 +1,7 @@
-"""The threads that read: how many there are, what becomes of a failure, and what closing waits for."""
+"""The threads that read: how many there are, what becomes of a failure, and what closing waits for.
+
+Of one backend alone: only a file is read by threads of this process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How text becomes words, and how the index keeps up."""
+"""How text becomes words, and how the index keeps up.
+
+Of one backend alone: the words of SQLite's index; PostgreSQL has its own text search.
+"""
 
 from __future__ import annotations
 
@@ -64,29 +67,3 @@ async def test_the_index_catches_up_over_many_batches(tmp_path: Path) -> None:
     assert [hit.ordinal for hit in await store.search([EVERYTHING], "w511", limit=9)] == [511]
     assert seen == ["messages"] * len(records)
     await database.close()
-
-
-@pytest.mark.anyio
-async def test_text_no_database_takes_does_not_stop_the_index(tmp_path: Path) -> None:
-    """A record whose text holds half a surrogate or a NUL is indexed, and so is all that follows it."""
-    database = await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode("utf-8", "surrogateescape"))
-    store = await database.open_tenant()
-    hostile = NewRecord(kind=RecordKind.ITEM, at_ms=0, turn=0, tokens=0, body=b"before \xff\0 behind")
-    await store.create(NewThread(id="t", dialect="chat", created_at_ms=0), [hostile, item("after")])
-    found = [(await store.search([EVERYTHING], word, limit=9))[0].ordinal for word in ("before", "behind", "after")]
-    assert found == [0, 0, 1]
-    await database.close()
-
-
-@pytest.mark.anyio
-async def test_two_openers_index_a_record_once(tmp_path: Path) -> None:
-    """Searches through two openers of one file share the index and find each record once."""
-    databases = [await SqliteDatabase.open(tmp_path / "s.db", searchable=lambda _, body: body.decode()) for _ in range(2)]
-    first, second = [await database.open_tenant() for database in databases]
-    await first.create(NewThread(id="t", dialect="chat", created_at_ms=0), [item("needle")])
-    hits = await first.search([EVERYTHING], "needle", limit=9)
-    assert await second.search([EVERYTHING], "needle", limit=9) == hits
-    await second.append("t", [item("needle too")], expected=1)
-    assert sorted(hit.ordinal for hit in await first.search([EVERYTHING], "needle", limit=9)) == [0, 1]
-    for database in databases:
-        await database.close()

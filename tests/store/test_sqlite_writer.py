@@ -1,4 +1,7 @@
-"""The one writer: what shares a commit, what fails alone, what fails together, and what outlives a cancelled caller."""
+"""The one writer: what shares a commit, what fails alone, what fails together, and what outlives a cancelled caller.
+
+Of one backend alone: what one commit of SQLite holds, and its locks.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from threadkeep.errors import OrdinalConflict, StoreBusy, StoreError, ThreadNotFound
+from threadkeep.errors import StoreBusy, StoreError
 from threadkeep.store import NewRecord, NewThread, RecordKind, Span
 from threadkeep.store.sqlite import SqliteDatabase, SqliteStore, file
 from threadkeep.store.sqlite.workers import MAX_BATCH, Writer
@@ -83,23 +86,6 @@ async def test_appends_that_wait_together_share_a_commit(store: SqliteStore, wri
     assert await bodies(store) == [b"%d" % at for at in range(MAX_BATCH + 44)]
 
 
-async def test_one_failure_does_not_fail_its_neighbours(store: SqliteStore, writer: Writer) -> None:
-    """In a shared commit a conflict, an unknown thread and an impossible value are each told to their caller alone."""
-    impossible = NewRecord(kind=RecordKind.ITEM, at_ms=2**70, turn=0, tokens=0, body=b"impossible")
-    async with held(writer):
-        calls = [
-            ask(store, b"first", expected=0),
-            ask(store, b"stale", expected=0),
-            ask(store, b"lost", expected=0, thread_id="nobody"),
-            asyncio.ensure_future(store.append("t", [item(b"half"), impossible], expected=1)),
-            ask(store, b"second", expected=1),
-        ]
-        await waiting(*calls)
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [int, OrdinalConflict, ThreadNotFound, OverflowError, int]
-    assert await bodies(store) == [b"first", b"second"]
-
-
 async def test_what_succeeds_needs_no_savepoint(store: SqliteStore, writer: Writer) -> None:
     """Appends that share a commit are one plain transaction; a savepoint would cost a copy of every page they write."""
     statements: list[str] = []
@@ -133,18 +119,6 @@ async def test_a_failed_commit_fails_everyone_in_it(store: SqliteStore, writer: 
     assert await store.append("t", [item(b"after")], expected=0) == 1
 
 
-async def test_a_cancelled_caller_breaks_nothing(store: SqliteStore, writer: Writer) -> None:
-    """An append that was accepted is carried out though nobody waits for it; the writer goes on."""
-    async with held(writer):
-        call = ask(store, b"abandoned", expected=0)
-        await waiting(call)
-        call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert await store.append("t", [item(b"next")], expected=1) == 2
-    assert await bodies(store) == [b"abandoned", b"next"]
-
-
 async def test_readers_do_not_wait_for_the_writer(store: SqliteStore, writer: Writer) -> None:
     """While a write transaction is open, reads answer with what is acknowledged, and no more."""
     await store.append("t", [item(b"acknowledged")], expected=0)
@@ -167,15 +141,3 @@ async def test_a_lock_held_too_long_is_named(store: SqliteStore, tmp_path: Path,
     other.execute("ROLLBACK")
     other.close()
     assert await store.append("t", [item(b"free")], expected=0) == 1
-
-
-async def test_a_lone_failure_leaves_nothing_and_the_next_append_goes_through(store: SqliteStore) -> None:
-    """An append that has a commit to itself is taken back whole, whatever it failed with."""
-    impossible = NewRecord(kind=RecordKind.ITEM, at_ms=2**70, turn=0, tokens=0, body=b"impossible")
-    with pytest.raises(OverflowError):
-        await store.append("t", [item(b"half"), impossible], expected=0)
-    with pytest.raises(OrdinalConflict):
-        await store.append("t", [item(b"stale")], expected=3)
-    assert await bodies(store) == []
-    assert await store.append("t", [item(b"half")], expected=0) == 1
-    assert await bodies(store) == [b"half"]

@@ -14,7 +14,7 @@ from threadkeep.items import Item, digest_body, find_orphans, format_digest, lin
 from threadkeep.store import Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import Checkpoint, KeepEntry, LivePath, MetaBody, Pointer, StubEntry, decode_body
 from threadkeep.threads.path import is_rewrite_mark
-from threadkeep.threads.reader import CHAINED, load_history, load_live_path
+from threadkeep.threads.reader import CHAINED, load_history, load_live_path, load_records
 
 PAGE = 512
 
@@ -56,7 +56,9 @@ async def verify_thread(store: ThreadStore, row: ThreadRow, *, dialect: Dialect)
             named |= _collect_pointers(record, problems)
     problems.extend(_find_gap(row, expected, row.next))
     problems.extend(await _check_chain(store, row, dialect))
-    problems.extend([problem for pointer in sorted(named) if (problem := await _check_pointer(store, row, pointer))])
+    missing = named - (await load_records(store, named, bodies=False)).keys()
+    dangling = f"a checkpoint of {row.id} points at it, but it is not there"
+    problems.extend(_make_problem(pointer, "dangling_pointer", dangling) for pointer in sorted(missing))
     problems.extend(await _check_window(store, row, dialect))
     return count, list(dict.fromkeys(problems))
 
@@ -158,13 +160,6 @@ async def _find_agent(store: ThreadStore, path: LivePath) -> str:
         except msgspec.MsgspecError:
             break
     return ""
-
-
-async def _check_pointer(store: ThreadStore, row: ThreadRow, pointer: Pointer) -> Problem | None:
-    span = Span(thread_id=pointer.thread_id, start=pointer.ordinal, stop=pointer.ordinal + 1)
-    if await store.read(span, bodies=False):
-        return None
-    return _make_problem(pointer, "dangling_pointer", f"a checkpoint of {row.id} points at it, but it is not there")
 
 
 async def _check_window(store: ThreadStore, row: ThreadRow, dialect: Dialect) -> list[Problem]:

@@ -91,10 +91,44 @@ async def check_search_stays_in_tenant(make: StoreMaker[SearchableStore]) -> Non
             await theirs.close()
 
 
+async def check_index_catches_up(make: StoreMaker[SearchableStore]) -> None:
+    """One search finds all of many records that no search has seen, however large, and whatever their texts hold."""
+    texts = [b"needle w%d" % number for number in range(1_100)]
+    texts += [b"needle " + b"x" * 5_000_000, b"needle ahead \xff\0 abaft", b"needle last"]
+    async with open_store(make) as store:
+        await store.create(new_thread("t"), [new_record(text) for text in texts])
+
+        async def search(word: str) -> list[int]:
+            return sorted(hit.ordinal for hit in await store.search([whole_span("t")], word, limit=2_000))
+
+        expect(await search("needle"), list(range(len(texts))), "every record is found")
+        expect(await search("w511"), [511], "and by its own word")
+        hostile, last = len(texts) - 2, len(texts) - 1
+        found = [await search(word) for word in ("ahead", "abaft", "last")]
+        expect(found, [[hostile], [hostile], [last]], "bytes that are no text hide neither their neighbours nor what follows")
+
+
+async def check_openers_share_the_index(make: StoreMaker[SearchableStore]) -> None:
+    """Searches through two openers of one place find each record once, whoever appended and whoever searched first."""
+    async with open_store(make) as first:
+        second = await make(beside=first)
+        try:
+            await first.create(new_thread("t"), [new_record(b"needle")])
+            hits = await first.search([whole_span("t")], "needle", limit=9)
+            expect(await second.search([whole_span("t")], "needle", limit=9), hits, "both find the same")
+            await second.append("t", [new_record(b"needle too")], expected=1)
+            both = await first.search([whole_span("t")], "needle", limit=9)
+            expect(sorted(hit.ordinal for hit in both), [0, 1], "each record is one hit")
+        finally:
+            await second.close()
+
+
 SEARCH_CHECKS: tuple[Callable[[StoreMaker[SearchableStore]], Awaitable[None]], ...] = (
     check_search,
     check_search_inside_names,
     check_search_stays_in_tenant,
+    check_index_catches_up,
+    check_openers_share_the_index,
 )
 
 

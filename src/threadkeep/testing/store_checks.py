@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from typing import Any, Protocol, TypeVar
 
 from threadkeep.dialects import CHAT
-from threadkeep.errors import OrdinalConflict, StoreClosed, ThreadExists, ThreadNotFound
+from threadkeep.errors import OrdinalConflict, StoreClosed, StoreError, ThreadExists, ThreadNotFound
 from threadkeep.items import digest_body
 from threadkeep.store.base import Found, NewRecord, NewThread, Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.testing.expectations import expect, expect_error
@@ -307,14 +307,92 @@ async def check_concurrent_appends(make: ThreadStoreMaker) -> None:
         expect(len(await store.read(whole_span("shared"))), 2, "the losers leave nothing")
 
 
+async def check_openers_race(make: ThreadStoreMaker) -> None:
+    """Two openers race for the ordinals of one thread: it has every record of both, each one's in its own order."""
+    async with open_store(make) as left:
+        right = await make(beside=left)
+        try:
+            await left.create(new_thread("shared"), [])
+
+            async def race(store: ThreadStore, name: str) -> None:
+                done = ordinal = 0
+                while done < 20:
+                    try:
+                        ordinal = await store.append("shared", [new_record(b"%s %d" % (name.encode(), done))], expected=ordinal)
+                        done += 1
+                    except OrdinalConflict as conflict:
+                        ordinal = conflict.actual
+
+            await asyncio.gather(race(left, "left"), race(right, "right"))
+            bodies = await read_bodies(left, "shared")
+            expect(len(bodies), 40, "every record is there once")
+            for name in (b"left", b"right"):
+                own = [body for body in bodies if body.startswith(name)]
+                expect(own, [b"%s %d" % (name, number) for number in range(20)], "each one's records are in its order")
+        finally:
+            await right.close()
+
+
+async def check_failures_are_told_apart(make: ThreadStoreMaker) -> None:
+    """Of calls made at once each one that fails tells its own caller why; all others are durable."""
+    async with open_store(make) as store:
+        await store.create(new_thread("t"), [new_record(b"zero")])
+        impossible = new_record(b"impossible", at_ms=2**70)
+        outcomes = await asyncio.gather(
+            store.append("t", [new_record(b"one")], expected=1),
+            store.append("t", [new_record(b"stale")], expected=1),
+            store.append("nobody", [new_record(b"lost")], expected=0),
+            store.append("t", [new_record(b"half"), impossible], expected=2),
+            store.append("\ud83d", [new_record(b"half a letter")], expected=0),
+            store.append("t", [new_record(b"two")], expected=2),
+            store.create(new_thread("t"), [new_record(b"never")]),
+            store.create(new_thread("wanted"), [new_record(b"first")]),
+            store.create(new_thread("wanted"), [new_record(b"second")]),
+            store.create(new_thread("orphan", parent="nobody"), [new_record(b"never")]),
+            store.create(new_thread("\ud83d"), []),
+            store.create(new_thread("fork", parent="t", start=1), [new_record(b"of it")]),
+            store.create(new_thread("empty"), []),
+            return_exceptions=True,
+        )
+        told = [type(each) if isinstance(each, BaseException) else each for each in outcomes]
+        appended = [2, OrdinalConflict, ThreadNotFound, StoreError, StoreError, 3]
+        created = [ThreadExists, None, ThreadExists, ThreadNotFound, StoreError, None, None]
+        expect(told, [*appended, *created], "each caller is told what became of its own")
+        ends = {row.id: row.next for row in await store.threads()}
+        expect(ends, {"t": 3, "wanted": 1, "fork": 2, "empty": 0}, "the others are there")
+        expect(await read_bodies(store, "t"), [b"zero", b"one", b"two"], "a failure leaves nothing")
+        with expect_error(StoreError, "what no store can hold is a named error when it is read, too"):
+            await store.get("\ud83d")
+        with expect_error(StoreError, "an impossible value alone is a named error"):
+            await store.append("t", [new_record(b"half"), impossible], expected=3)
+        expect(await store.append("t", [new_record(b"three")], expected=3), 4, "the store goes on")
+
+
+async def check_cancelled_append(make: ThreadStoreMaker) -> None:
+    """An append whose caller stops waiting is carried out whole or not at all, and holds up nobody."""
+    async with open_store(make) as store:
+        await store.create(new_thread("t"), [])
+        abandoned = [asyncio.ensure_future(store.append("t", [new_record(b"a"), new_record(b"b")], expected=0)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for call in abandoned:
+            call.cancel()
+        await asyncio.wait(abandoned)
+        await store.create(new_thread("other"), [])
+        end = (await store.get("t")).next
+        expect(await store.append("t", [new_record(b"c")], expected=end), end + 1, "the thread goes on")
+        expect(await read_bodies(store, "t"), [*([b"a", b"b"] if end else []), b"c"], "what was abandoned is whole or not there")
+
+
 async def check_closed_store_refuses_calls(make: ThreadStoreMaker) -> None:
     """`close` finishes what was accepted; afterwards every call raises `StoreClosed`, and closing again does nothing."""
     store = await make()
     await store.create(new_thread("t"), [])
     accepted = [asyncio.ensure_future(store.append("t", [new_record(b"%d" % at)], expected=at)) for at in range(50)]
+    asked = [asyncio.ensure_future(store.get("t")) for _ in range(5)]
     await asyncio.sleep(0)
     await store.close()
     expect(await asyncio.gather(*accepted), list(range(1, 51)), "what was accepted is done")
+    expect({row.id for row in await asyncio.gather(*asked)}, {"t"}, "a read that was accepted is answered")
     await store.close()
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: store.create(new_thread("u"), []),
@@ -342,5 +420,8 @@ THREAD_STORE_CHECKS: tuple[Callable[[ThreadStoreMaker], Awaitable[None]], ...] =
     check_order_ignores_clock,
     check_tenants_are_separate,
     check_concurrent_appends,
+    check_openers_race,
+    check_failures_are_told_apart,
+    check_cancelled_append,
     check_closed_store_refuses_calls,
 )

@@ -17,6 +17,9 @@ _AWAY = ("08", "57P01", "57P02", "57P03", "57P05", "53300", "25P03", "25P04")
 _REFUSED = ("28", "53")
 
 
+UNSTORABLE = "PostgreSQL cannot hold a text in it, with a NUL or half a surrogate; nothing was written"
+
+
 def name_postgres_error(error: psycopg.Error, *, location: str) -> StoreError:
     """Return the store's error for one of the server or the driver, its cause kept; it quotes no text of a query."""
     named = _name_error(error, location)
@@ -60,3 +63,5 @@ def translate_errors(location: str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise name_postgres_error(error, location=location) from error
+    except UnicodeEncodeError as error:
+        raise StoreError(location, UNSTORABLE) from error

@@ -15,7 +15,7 @@ from psycopg.errors import DeadlockDetected, InvalidParameterValue, Serializatio
 
 from threadkeep.errors import StoreClosed, StoreError, ThreadkeepError
 from threadkeep.store.postgres.connections import Connection, Connections, Patience
-from threadkeep.store.postgres.errors import is_lost, name_postgres_error
+from threadkeep.store.postgres.errors import UNSTORABLE, is_lost, name_postgres_error
 from threadkeep.store.postgres.sql_files import QUERIES
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Writer:
         self._queue.append(job)
         if self._working is None or self._working.done():
             self._working = asyncio.create_task(self._work())
-        return await asyncio.shield(future)
+        return await future
 
     async def _work(self) -> None:
         while self._queue:
@@ -249,8 +249,7 @@ class Writer:
             return error
         if isinstance(error, psycopg.Error):
             return name_postgres_error(error, location=self._connections.location)
-        reason = "PostgreSQL cannot hold a text in it, with a NUL or half a surrogate; nothing was written"
-        return StoreError(self._connections.location, reason)
+        return StoreError(self._connections.location, UNSTORABLE)
 
     def _name_unknown_outcome(self, lost: psycopg.Error) -> StoreError:
         named = StoreError(

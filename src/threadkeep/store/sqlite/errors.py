@@ -14,9 +14,17 @@ class Damaged(Exception):
     """The file holds something that no threadkeep wrote."""
 
 
-def name_sqlite_error(error: sqlite3.Error, *, location: str) -> StoreError:
+# What the Python module raises for a value that no database can hold.
+UNSTORABLE = (OverflowError, UnicodeEncodeError)
+
+
+def name_sqlite_error(error: sqlite3.Error | OverflowError | UnicodeEncodeError, *, location: str) -> StoreError:
     """Return the store's error for a SQLite error, its cause kept; an unforeseen one is a plain `StoreError`."""
     named: StoreError
+    if isinstance(error, UNSTORABLE):
+        named = StoreError(location, "SQLite cannot hold half a surrogate, or so large a number; nothing was written")
+        named.__cause__ = error
+        return named
     # An extended code (SQLITE_READONLY_DBMOVED) carries its primary one in the low byte; errors the Python module
     # raises on its own have no code at all.
     match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
@@ -54,7 +62,7 @@ def translate_errors(location: str) -> Iterator[None]:
     """Turn every foreign error raised in the block into a `StoreError`."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, *UNSTORABLE) as error:
         raise name_sqlite_error(error, location=location) from error
     except Damaged as error:
         raise StoreCorrupt(location, str(error)) from error

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from threadkeep.errors import StoreClosed, StoreError
-from threadkeep.store.sqlite.errors import name_sqlite_error, translate_errors
+from threadkeep.store.sqlite.errors import UNSTORABLE, name_sqlite_error, translate_errors
 from threadkeep.store.sqlite.file import Reader, begin_writing
 
 T = TypeVar("T")
@@ -172,7 +172,9 @@ class Writer(_Workers):
             # Every kind goes to the task that awaits it: raised here, it would end all later appends instead.
             if not connection.in_transaction and isinstance(error, sqlite3.Error):
                 raise
-            return _Failed(name_sqlite_error(error, location=self.location) if isinstance(error, sqlite3.Error) else error)
+            if isinstance(error, (sqlite3.Error, *UNSTORABLE)):
+                return _Failed(name_sqlite_error(error, location=self.location))
+            return _Failed(error)
 
 
 class Readers(_Workers):
