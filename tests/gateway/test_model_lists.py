@@ -65,6 +65,26 @@ async def test_a_provider_is_asked_once_for_what_nobody_configured(tk: Threadkee
     assert (tk.backend.find_limits("m").hard, tk.backend.find_limits("other")) == (9_000, tk.backend.limits)
 
 
+async def test_a_server_with_another_apis_list_tells_its_windows(tk: Threadkeep) -> None:
+    """A server of many languages has no path for one model; its list is found all the same."""
+    asked: list[str] = []
+
+    async def list_models(path: str, *, is_at_root: bool = False) -> ProviderAnswer:
+        asked.append(path)
+        told = b'{"data": [{"id": "m", "max_model_len": 10000}]}'
+        return ProviderAnswer(status=200 if path == "/models" else 404, headers={}, body=told if path == "/models" else b"{}")
+
+    client = talk(tk, "messages", rules=Rules(auto_compact="on"))
+    client.fields["model"] = "m"
+    await client.ask("One.")
+    incoming = Incoming(path="/messages", headers={}, body=client.body(), read_path=list_models)
+    decided = await client.conversations.open(incoming)
+    assert isinstance(decided, Forward)
+    await decided.finished(Reply(outcome="failed"))
+    await client.conversations.wait_idle()
+    assert (asked, tk.backend.find_limits("m").hard) == (["/models/m", "/models"], 9_000)
+
+
 async def test_what_is_configured_comes_first_and_nobody_asks_where_nothing_compacts() -> None:
     """A window that a person set stays, and with compaction off no provider is bothered."""
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.dialects import Dialect, Request, find_dialect
+from threadkeep.dialects import DEFAULT, Dialect, Request, find_dialect
 from threadkeep.errors import ModelRejected, ModelUnavailable
 from threadkeep.gateway.conversation.request import AnswerTooLong, AskPath, AskProvider, ReadPath
 from threadkeep.items import Item
@@ -167,6 +167,9 @@ PATIENCE_S: Final = 10.0
 # Such a server names itself in its answers, and tells about itself here.
 LLAMA_CPP: Final = "llama.cpp"
 PROPERTIES: Final = "/props"
+MODELS: Final = DEFAULT.api.endpoints.models
+# What a server answers that does not know a path.
+ABSENT_STATUSES: Final = frozenset({404, 405, 501})
 # What an answer may say about one model, by the servers that were looked at: the first that is there counts.
 NAMES: Final = ("id", "slug", "name")
 WINDOWS: Final = (
@@ -220,6 +223,9 @@ class ModelWindows:
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 answer = await read_path(self._path.format(model=quote(model, safe="")))
+                if answer.status in ABSENT_STATUSES and self._path != MODELS:
+                    # Servers that imitate several APIs have the list of one.
+                    answer = await read_path(MODELS)
                 windows = read_windows(answer.body) if answer.status == 200 else {}
                 # Its list tells what the model was trained for, and not what this server was started with.
                 if answer.headers.get("server", "").startswith(LLAMA_CPP):

@@ -20,6 +20,7 @@ from threadkeep.dialects import Answer, Reply, Wire
 from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.dialects.raw_json import ABSENT, join_object, read_fields, split_object
 from threadkeep.errors import ThreadkeepError
+from threadkeep.gateway.conversation.client_model import ABSENT_STATUSES
 from threadkeep.gateway.conversation.request import (
     Answered,
     AnswerTooLong,
@@ -376,8 +377,6 @@ async def _ignore_reply(reply: Reply) -> None:
 
 TOO_LARGE = 413
 REFUSED = frozenset({400, TOO_LARGE, 422})
-# What a server answers that does not know a path.
-ABSENT_STATUSES = frozenset({404, 405, 501})
 # The field and the header that ask a provider to manage a history.
 MANAGEMENT_NAMES = (b"context_management", b"context-management")
 # A refusal is short. A longer body is relayed unread.

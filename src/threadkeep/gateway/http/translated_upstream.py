@@ -14,7 +14,9 @@ from threadkeep.dialects import DIALECTS, Answer, Dialect
 from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.dialects.translation import AnswerTranslator
 from threadkeep.errors import InvalidSetting
+from threadkeep.gateway.conversation.client_model import ABSENT_STATUSES
 from threadkeep.gateway.http.headers import RawHeaders
+from threadkeep.gateway.http.routes import CONVERSATIONS, ERROR_DIALECTS
 from threadkeep.gateway.http.upstream import Content, Upstream, UpstreamAnswer, UpstreamFailure
 from threadkeep.llm.failures import is_overflow, parse_error_body
 
@@ -22,8 +24,6 @@ log = logging.getLogger("threadkeep.gateway")
 
 # What the setting says beside a language: find out, or ask in the client's.
 AUTO, SAME = "auto", "same"
-# What a server answers that does not know a path.
-ABSENT_STATUSES = frozenset({404, 405, 501})
 # Tells what of a request could not be translated and might matter.
 DROPPED_HEADER: Final = b"x-threadkeep-dropped"
 LOOK_SECONDS: Final = 5.0
@@ -33,9 +33,6 @@ WHOLE_BYTES: Final = 64 * 1024 * 1024
 BODY_HEADERS: Final = frozenset({b"content-type", b"content-length", b"content-encoding", b"transfer-encoding"})
 JSON: Final = (b"content-type", b"application/json")
 OVERFLOW: Final = "context_length_exceeded"
-PATHS: Final = {
-    path: dialect for dialect in DIALECTS.values() for path in (dialect.api.endpoints.turn, *dialect.api.endpoints.others)
-}
 
 
 # Sends a body to a path of the provider's.
@@ -64,6 +61,7 @@ class TranslatedUpstream(Upstream):
         if spoken not in (AUTO, SAME, *known):
             raise InvalidSetting("upstream_dialect", f"upstream_dialect is {', '.join((AUTO, SAME, *known))}, not {spoken!r}")
         self._spoken = known.get(spoken)
+        self._key_header = ERROR_DIALECTS[provider].api.endpoints.key_header
         self._translates = spoken != SAME
         self._now = now
         self._new_id = new_id
@@ -83,19 +81,20 @@ class TranslatedUpstream(Upstream):
         is_at_root: bool = False,
     ) -> AsyncIterator[UpstreamAnswer | UpstreamFailure]:
         path = target.partition("?")[0]
-        dialect = PATHS.get(path) if method == "POST" and self._translates else None
+        dialect = CONVERSATIONS.get(path) if method == "POST" and self._translates else None
         is_foreign = dialect is not None and dialect is not self._spoken and dialect.api.client_form is not None
         passed = super().exchange
         async with AsyncExitStack() as stack:
             answer: UpstreamAnswer | UpstreamFailure | None = None
             if not is_foreign or self._spoken is None:
-                asked = passed(method, target, headers=headers, body=body, is_at_root=is_at_root)
+                known = headers if self._spoken is None else _move_key(headers, self._key_header)
+                asked = passed(method, target, headers=known, body=body, is_at_root=is_at_root)
                 answer = await stack.enter_async_context(asked)
             if is_foreign and dialect is not None and isinstance(body, bytes) and (answer is None or await _is_absent(answer)):
 
                 async def ask(target: str, told: bytes) -> UpstreamAnswer | UpstreamFailure:
-                    known = _translate_headers(headers, dialect)
-                    return await stack.enter_async_context(passed("POST", target, headers=known, body=told))
+                    moved = _move_key(headers, self._key_header)
+                    return await stack.enter_async_context(passed("POST", target, headers=moved, body=told))
 
                 own, answer = answer, await self._translate(dialect, path, body, ask)
                 if own is not None and isinstance(answer, UpstreamAnswer) and answer.status in ABSENT_STATUSES:
@@ -169,10 +168,10 @@ async def _translate_answer(
     return _refuse(dialect, answer.status if answer.status >= 400 else 502, code, message, headers=headers)
 
 
-def _translate_headers(headers: CIMultiDict[str], dialect: Dialect) -> CIMultiDict[str]:
-    """Return the headers with an API key where every provider reads it."""
-    passed, name = headers.copy(), dialect.api.endpoints.key_header
-    key = passed.popall(name, []) if name else []
+def _move_key(headers: CIMultiDict[str], name: str) -> CIMultiDict[str]:
+    """Return the headers with the API key in `name` where every provider reads it."""
+    passed = headers.copy()
+    key = passed.popall(name, [])
     if key and "authorization" not in passed:
         passed["authorization"] = f"Bearer {key[0]}"
     return passed
