@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 
 from threadkeep.dialects.raw_json import Json
 from threadkeep.dialects.values import Answer, Request
@@ -116,15 +116,24 @@ class AnswerWriter(ABC):
     `take` returns the events since it was last called, and `whole` the answer that is not streamed, once it is finished.
     """
 
-    def __init__(self, answer: Answer, request: PlainRequest) -> None:
+    def __init__(self, answer: Answer, request: PlainRequest | None = None) -> None:
         self._answer = answer
-        self._tools = request.tools
-        self._shows_thoughts = request.shows_thoughts
+        self._tools = request.tools if request is not None else {}
+        self._shows_thoughts = request is None or request.shows_thoughts
         self._events: list[bytes] = []
         self._kind: PartKind = "text"
         self._is_shown = True
         self._call = ToolCall(id="", name="", arguments="")
         self._text: list[str] = []
+
+    def write_text(self, text: str) -> Self:
+        """Write an answer that says nothing but `text`, and cost nothing."""
+        self.begin()
+        self.open("text")
+        self.grow(text)
+        self.close()
+        self.finish("stop", Usage())
+        return self
 
     def take(self) -> bytes:
         taken = b"".join(self._events)

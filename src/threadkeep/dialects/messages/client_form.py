@@ -6,24 +6,21 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from threadkeep.dialects.messages.blocks import collect_words, list_blocks, read_text_field
-from threadkeep.dialects.messages.replies import render_event
-from threadkeep.dialects.raw_json import Json, encode_value, read_object, read_value, render_json
+from threadkeep.dialects.messages.replies import MessagesAnswerWriter
+from threadkeep.dialects.raw_json import Json, read_object, read_value, render_json
 from threadkeep.dialects.translation import (
     THOUGHT_SEAL,
-    AnswerWriter,
     Image,
     Message,
     Output,
     PlainRequest,
-    StopReason,
     Tool,
-    Usage,
     find_effort,
     list_dropped,
     make_wire_name,
     name_tools,
 )
-from threadkeep.dialects.values import UNREADABLE, Answer, Request
+from threadkeep.dialects.values import UNREADABLE, Request
 from threadkeep.items import ToolCall
 
 KNOWN: Final = frozenset(
@@ -139,80 +136,4 @@ def _read_image(block: Json) -> Image | None:
     return Image(url=url if isinstance(url, str) else f"data:{source.get('media_type')};base64,{source.get('data')}")
 
 
-STOPS: Final = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
-
-
-class MessagesAnswerWriter(AnswerWriter):
-    """Every event of the API; a part of an answer is a content block."""
-
-    def __init__(self, answer: Answer, request: PlainRequest) -> None:
-        super().__init__(answer, request)
-        self._blocks: list[Json] = []
-        self._ended: Json = {}
-
-    def begin(self) -> None:
-        self._emit("message_start", message=self._make_message(stop_reason=None, usage=_count(Usage())))
-
-    def finish(self, reason: StopReason, usage: Usage) -> None:
-        why = STOPS.get(reason, "end_turn")
-        self._ended = self._make_message(stop_reason=why, usage=_count(usage)) | {"content": self._blocks}
-        self._emit("message_delta", delta={"stop_reason": why, "stop_sequence": None}, usage=_count(usage))
-        self._emit("message_stop")
-
-    def fail(self, code: str, message: str) -> None:
-        self._ended = {"type": "error", "error": {"type": "api_error", "message": message, "code": code}}
-        self._emit("error", error=self._ended["error"])
-
-    def whole(self) -> bytes:
-        return encode_value(self._ended)
-
-    def _make_message(self, *, stop_reason: str | None, usage: Json) -> Json:
-        said: Json = {"id": self._answer.message_id, "type": "message", "role": "assistant", "model": self._answer.model}
-        return said | {"content": [], "stop_reason": stop_reason, "stop_sequence": None, "usage": usage}
-
-    def _open(self) -> None:
-        self._emit("content_block_start", index=len(self._blocks), content_block=self._make_block(""))
-
-    def _grow(self, text: str) -> None:
-        match self._kind:
-            case "thought":
-                self._emit_delta(type="thinking_delta", thinking=text)
-            case "call":
-                self._emit_delta(type="input_json_delta", partial_json=text)
-            case _:
-                self._emit_delta(type="text_delta", text=text)
-
-    def _close(self, text: str, *, seal: str) -> None:
-        if self._kind == "thought":
-            self._emit_delta(type="signature_delta", signature=seal)
-        self._emit("content_block_stop", index=len(self._blocks))
-        self._blocks.append(self._make_block(text, seal=seal))
-
-    def _make_block(self, text: str, *, seal: str = "") -> Json:
-        match self._kind:
-            case "thought":
-                return {"type": "thinking", "thinking": text, "signature": seal}
-            case "call":
-                tool = self._tools.get(self._call.name)
-                name = tool.name if tool is not None else self._call.name
-                return {"type": "tool_use", "id": self._call.id, "name": name, "input": read_object(text.encode()) or {}}
-            case _:
-                return {"type": "text", "text": text}
-
-    def _emit_delta(self, **delta: object) -> None:
-        self._emit("content_block_delta", index=len(self._blocks), delta=delta)
-
-    def _emit(self, kind: str, **fields: object) -> None:
-        self._events.append(render_event({"type": kind, **fields}))
-
-
 make_writer = MessagesAnswerWriter
-
-
-def _count(usage: Usage) -> Json:
-    return {
-        "input_tokens": max(0, usage.read - usage.cached),
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": usage.cached,
-        "output_tokens": usage.written,
-    }

@@ -17,6 +17,7 @@ from threadkeep.dialects.messages import answer_filter
 from threadkeep.dialects.openai_parts import read_speech_parts
 from threadkeep.dialects.raw_json import Fields, Json, encode_value, join_list, read_fields, read_object, read_value
 from threadkeep.dialects.reply_reader import ReplyReader, count_tokens
+from threadkeep.dialects.translation import AnswerWriter, PlainRequest, StopReason, Usage
 from threadkeep.dialects.values import Answer, Delta, Outcome, Reply, Speech
 from threadkeep.items import Item
 
@@ -191,13 +192,81 @@ class MessagesReplyReader(ReplyReader):
         self._done = True
 
 
-# No model was asked, and nothing was counted.
-NO_USAGE: Final[Json] = {
-    "input_tokens": 0,
-    "cache_creation_input_tokens": 0,
-    "cache_read_input_tokens": 0,
-    "output_tokens": 0,
-}
+STOPS: Final = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+
+
+class MessagesAnswerWriter(AnswerWriter):
+    """Every event of the API; a part of an answer is a content block."""
+
+    def __init__(self, answer: Answer, request: PlainRequest | None = None) -> None:
+        super().__init__(answer, request)
+        self._blocks: list[Json] = []
+        self._ended: Json = {}
+
+    def begin(self) -> None:
+        self._emit("message_start", message=self._make_message(stop_reason=None, usage=_count_usage(Usage())))
+
+    def finish(self, reason: StopReason, usage: Usage) -> None:
+        why = STOPS.get(reason, "end_turn")
+        self._ended = self._make_message(stop_reason=why, usage=_count_usage(usage)) | {"content": self._blocks}
+        self._emit("message_delta", delta={"stop_reason": why, "stop_sequence": None}, usage=_count_usage(usage))
+        self._emit("message_stop")
+
+    def fail(self, code: str, message: str) -> None:
+        self._ended = {"type": "error", "error": {"type": "api_error", "message": message, "code": code}}
+        self._emit("error", error=self._ended["error"])
+
+    def whole(self) -> bytes:
+        return encode_value(self._ended)
+
+    def _make_message(self, *, stop_reason: str | None, usage: Json) -> Json:
+        said: Json = {"id": self._answer.message_id, "type": "message", "role": "assistant", "model": self._answer.model}
+        return said | {"content": [], "stop_reason": stop_reason, "stop_sequence": None, "usage": usage}
+
+    def _open(self) -> None:
+        self._emit("content_block_start", index=len(self._blocks), content_block=self._make_block(""))
+
+    def _grow(self, text: str) -> None:
+        match self._kind:
+            case "thought":
+                self._emit_delta(type="thinking_delta", thinking=text)
+            case "call":
+                self._emit_delta(type="input_json_delta", partial_json=text)
+            case _:
+                self._emit_delta(type="text_delta", text=text)
+
+    def _close(self, text: str, *, seal: str) -> None:
+        if self._kind == "thought":
+            self._emit_delta(type="signature_delta", signature=seal)
+        self._emit("content_block_stop", index=len(self._blocks))
+        self._blocks.append(self._make_block(text, seal=seal))
+
+    def _make_block(self, text: str, *, seal: str = "") -> Json:
+        match self._kind:
+            case "thought":
+                return {"type": "thinking", "thinking": text, "signature": seal}
+            case "call":
+                tool = self._tools.get(self._call.name)
+                name = tool.name if tool is not None else self._call.name
+                return {"type": "tool_use", "id": self._call.id, "name": name, "input": read_object(text.encode()) or {}}
+            case _:
+                return {"type": "text", "text": text}
+
+    def _emit_delta(self, **delta: object) -> None:
+        self._emit("content_block_delta", index=len(self._blocks), delta=delta)
+
+    def _emit(self, kind: str, **fields: object) -> None:
+        self._events.append(_render_event({"type": kind, **fields}))
+
+
+def _count_usage(usage: Usage) -> Json:
+    return {
+        "input_tokens": max(0, usage.read - usage.cached),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached,
+        "output_tokens": usage.written,
+    }
+
 
 # Clients know by these words that a history does not fit; the code is that of other providers.
 OVERFLOW: Final = "context_length_exceeded"
@@ -219,20 +288,12 @@ ERROR_TYPES: Final = {
 
 def render_answer_stream(answer: Answer) -> bytes:
     """Return the whole event stream of a message with one block of text."""
-    events: list[Json] = [
-        {"type": "message_start", "message": _message(answer, content=[], stop_reason=None)},
-        {"type": "content_block_start", "index": 0, "content_block": _text("")},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": answer.text}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": NO_USAGE},
-        {"type": "message_stop"},
-    ]
-    return b"".join(render_event(event) for event in events)
+    return MessagesAnswerWriter(answer).write_text(answer.text).take()
 
 
 def render_answer(answer: Answer) -> bytes:
     """Return the same message as one JSON object, for a request that asked for no stream."""
-    return encode(_message(answer, content=[_text(answer.text)], stop_reason="end_turn"))
+    return MessagesAnswerWriter(answer).write_text(answer.text).whole()
 
 
 def render_error(status: int, code: str, message: str) -> bytes:
@@ -243,26 +304,9 @@ def render_error(status: int, code: str, message: str) -> bytes:
     return encode({"type": "error", "error": {"type": kind, "message": message, "code": code}})
 
 
-def render_event(fields: Json) -> bytes:
+def _render_event(fields: Json) -> bytes:
     # JSON as it is written here holds no line break, so one data line carries any text.
     return b"event: " + str(fields["type"]).encode() + b"\ndata: " + encode(fields) + b"\n\n"
-
-
-def _text(text: str) -> Json:
-    return {"type": "text", "text": text}
-
-
-def _message(answer: Answer, *, content: list[Json], stop_reason: str | None) -> Json:
-    return {
-        "id": answer.message_id,
-        "type": "message",
-        "role": "assistant",
-        "model": answer.model,
-        "content": content,
-        "stop_reason": stop_reason,
-        "stop_sequence": None,
-        "usage": NO_USAGE,
-    }
 
 
 make_reader = MessagesReplyReader

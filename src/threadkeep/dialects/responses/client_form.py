@@ -3,34 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from msgspec.json import encode
 
-from threadkeep.dialects.raw_json import Json, encode_value, read_object, read_value, render_json
+from threadkeep.dialects.raw_json import Json, read_object, read_value
 from threadkeep.dialects.responses.compaction import TYPES
 from threadkeep.dialects.responses.item_views import ROLES, TOOLS_ITEM, read_kind, read_view
-from threadkeep.dialects.responses.replies import make_part, make_response, render_event
+from threadkeep.dialects.responses.replies import ResponsesAnswerWriter
 from threadkeep.dialects.translation import (
-    CUT_SHORT,
     FREE_TEXT,
     THOUGHT_SEAL,
-    AnswerWriter,
     Image,
     Message,
     Output,
     PlainRequest,
-    StopReason,
     Tool,
-    Usage,
     find_effort,
     list_dropped,
     make_wire_name,
     name_tools,
 )
-from threadkeep.dialects.values import UNREADABLE, Answer, Request
+from threadkeep.dialects.values import UNREADABLE, Request
 from threadkeep.items import ItemKind, Role
 
 # What is translated, and what says nothing about the answer: who asks, what is kept and cached, how the answer comes.
@@ -158,128 +154,4 @@ def _read_part(part: Json) -> str | Image:
     return f"({str(kind).removeprefix('input_')} that cannot be shown here: {part.get('filename') or part.get('file_id') or ''})"
 
 
-class ResponsesAnswerWriter(AnswerWriter):
-    """Every event of the API, numbered; a part of an answer is an output item."""
-
-    def __init__(self, answer: Answer, request: PlainRequest) -> None:
-        super().__init__(answer, request)
-        self._output: list[Json] = []
-        self._item: Json = {}
-        self._number = 0
-        self._ended = make_response(answer, status="in_progress")
-
-    def begin(self) -> None:
-        for kind in ("response.created", "response.in_progress"):
-            self._emit(kind, {"response": self._ended})
-
-    def finish(self, reason: StopReason, usage: Usage) -> None:
-        status = "incomplete" if reason in CUT_SHORT else "completed"
-        why = {"length": "max_output_tokens"}.get(reason, reason)
-        counted = {
-            "input_tokens": usage.read,
-            "input_tokens_details": {"cached_tokens": usage.cached},
-            "output_tokens": usage.written,
-            "output_tokens_details": {"reasoning_tokens": usage.thought},
-            "total_tokens": usage.read + usage.written,
-        }
-        self._end(status, incomplete_details={"reason": why} if status == "incomplete" else None, usage=counted)
-
-    def fail(self, code: str, message: str) -> None:
-        self._end("failed", error={"code": code, "message": message})
-
-    def whole(self) -> bytes:
-        return encode_value(self._ended)
-
-    def _end(self, status: str, **more: object) -> None:
-        self._ended = {**self._ended, "status": status, "output": self._output, **more}
-        self._emit(f"response.{status}", {"response": self._ended})
-
-    def _open(self) -> None:
-        place = f"{self._answer.message_id.rpartition('_')[2]}_{len(self._output)}"
-        match self._kind:
-            case "thought":
-                self._item = {"type": "reasoning", "id": f"rs_{place}", "summary": [], "encrypted_content": None}
-            case "call":
-                self._item = self._make_call(place)
-            case _:
-                made = {"type": "message", "id": f"msg_{place}", "status": "in_progress", "role": "assistant", "content": []}
-                self._item = made
-        self._emit("response.output_item.added", {"output_index": len(self._output), "item": self._item})
-        if self._kind == "thought":
-            self._emit_here("response.reasoning_summary_part.added", {"summary_index": 0, "part": _summary("")})
-        elif self._kind != "call":
-            self._emit_here("response.content_part.added", {"content_index": 0, "part": self._make_part("")})
-
-    def _grow(self, text: str) -> None:
-        match self._kind:
-            case "thought":
-                self._emit_here("response.reasoning_summary_text.delta", {"summary_index": 0, "delta": text})
-            case "text":
-                self._emit_here("response.output_text.delta", {"content_index": 0, "delta": text, "logprobs": []})
-            case "refusal":
-                self._emit_here("response.refusal.delta", {"content_index": 0, "delta": text})
-            case _ if self._item["type"] == "function_call":
-                self._emit_here("response.function_call_arguments.delta", {"delta": text})
-
-    def _close(self, text: str, *, seal: str) -> None:
-        part: Json = {}
-        match self._kind:
-            case "thought":
-                part = {"summary_index": 0}
-                self._emit_here("response.reasoning_summary_text.done", part | {"text": text})
-                self._emit_here("response.reasoning_summary_part.done", part | {"part": _summary(text)})
-                done: Json = {"summary": [_summary(text)], "encrypted_content": seal}
-            case "call":
-                done = self._finish_call(text)
-            case _:
-                part = {"content_index": 0}
-                kind, said = ("refusal", {"refusal": text}) if self._kind == "refusal" else ("output_text", {"text": text})
-                self._emit_here(f"response.{kind}.done", part | said | ({"logprobs": []} if kind == "output_text" else {}))
-                self._emit_here("response.content_part.done", part | {"part": self._make_part(text)})
-                done = {"content": [self._make_part(text)], "status": "completed"}
-        self._item = self._item | done
-        self._emit("response.output_item.done", {"output_index": len(self._output), "item": self._item})
-        self._output.append(self._item)
-
-    def _make_call(self, place: str) -> Json:
-        tool = self._tools.get(self._call.name) or Tool(name=self._call.name)
-        called: Json = {"call_id": self._call.id, "status": "in_progress"}
-        if tool.kind == "tool_search":
-            return {"type": "tool_search_call", "id": f"tsc_{place}", "execution": "client", "arguments": {}, **called}
-        # Clients take a call without a namespace for one of the tools that stand in none.
-        inside = {"namespace": tool.namespace} if tool.namespace not in ("", "functions") else {}
-        if tool.kind == "custom":
-            return {"type": "custom_tool_call", "id": f"ctc_{place}", "name": tool.name, "input": "", **inside, **called}
-        return {"type": "function_call", "id": f"fc_{place}", "name": tool.name, "arguments": "", **inside, **called}
-
-    def _finish_call(self, arguments: str) -> Json:
-        read = read_object(arguments.encode())
-        match self._item["type"]:
-            case "tool_search_call":
-                return {"arguments": read or {}, "status": "completed"}
-            case "custom_tool_call":
-                text = read.get(FREE_TEXT) if read is not None else arguments
-                text = text if isinstance(text, str) else render_json(read)
-                self._emit_here("response.custom_tool_call_input.delta", {"delta": text})
-                self._emit_here("response.custom_tool_call_input.done", {"input": text})
-                return {"input": text, "status": "completed"}
-            case _:
-                self._emit_here("response.function_call_arguments.done", {"arguments": arguments, "name": self._item["name"]})
-                return {"arguments": arguments, "status": "completed"}
-
-    def _make_part(self, text: str) -> Json:
-        return {"type": "refusal", "refusal": text} if self._kind == "refusal" else make_part(text)
-
-    def _emit_here(self, kind: str, fields: Mapping[str, object]) -> None:
-        self._emit(kind, {"item_id": self._item["id"], "output_index": len(self._output), **fields})
-
-    def _emit(self, kind: str, fields: Mapping[str, object]) -> None:
-        self._events.append(render_event(kind, sequence_number=self._number, fields=fields))
-        self._number += 1
-
-
 make_writer = ResponsesAnswerWriter
-
-
-def _summary(text: str) -> Json:
-    return {"type": "summary_text", "text": text}

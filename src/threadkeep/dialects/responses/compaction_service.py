@@ -8,8 +8,9 @@ from msgspec.json import encode
 
 from threadkeep.dialects.raw_json import Json, join_list, join_object, read_fields, read_object, read_value
 from threadkeep.dialects.responses.compaction import TRIGGER, TYPES
-from threadkeep.dialects.responses.replies import NO_USAGE
+from threadkeep.dialects.responses.replies import count_usage
 from threadkeep.dialects.sse import EventReader
+from threadkeep.dialects.translation import Usage
 from threadkeep.dialects.values import Request
 
 PATH: Final = "/responses/compact"
@@ -41,12 +42,12 @@ def has_begun(stream: bytes) -> bool | None:
 def render_answer(request: Request, *, path: str, name: str, created_at: int) -> bytes:
     label = name.rpartition(":")[2]
     item: Json = {"type": "compaction", "id": f"cmp_{label}", "encrypted_content": name}
-    answer: Json = {"id": f"resp_{label}", "created_at": created_at, "usage": NO_USAGE, "output": [item]}
+    answer: Json = {"id": f"resp_{label}", "created_at": created_at, "usage": count_usage(Usage()), "output": [item]}
     if path == PATH:
         return encode(answer | {"object": "response.compaction"})
     model = read_value(request.fields.get("model", b"null"))
     begun = answer | {"object": "response", "status": "in_progress", "model": model, "output": [], "usage": None}
-    ended = begun | {"status": "completed", "output": [item], "usage": NO_USAGE}
+    ended = begun | {"status": "completed", "output": [item], "usage": count_usage(Usage())}
     if request.fields.get("stream", b"false") != b"true":
         return encode(ended)
     events: list[Json] = [
