@@ -18,7 +18,7 @@ from threadkeep import Threadkeep
 from threadkeep.client import Thread
 from threadkeep.dialects import find_dialect
 from threadkeep.gateway.conversation.conversations import RecordedConversations
-from threadkeep.gateway.conversation.request import Answered, Forward, Incoming, ProviderAnswer, Refused
+from threadkeep.gateway.conversation.proxy_interface import Answered, Forward, Incoming, ProviderAnswer, Refused
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import Record
 

@@ -16,7 +16,7 @@ from tests.prefixes import stable_prefix
 
 from threadkeep.dialects import Reply
 from threadkeep.gateway.app import Gateway
-from threadkeep.gateway.conversation.request import Answered, Conversations, Forward, Incoming, Refused
+from threadkeep.gateway.conversation.proxy_interface import Answered, Conversations, Forward, Incoming, Refused
 from threadkeep.gateway.http.routes import PROVIDERS
 from threadkeep.gateway.http.server import run_server
 from threadkeep.gateway.http.upstream import open_upstream_session

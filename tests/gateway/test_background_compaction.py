@@ -16,7 +16,7 @@ from tests.gateway.client import WIRES, Client, Provider, outputs_of, person, re
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
 from threadkeep.gateway.conversation.compaction import RunningCompactions, find_due
-from threadkeep.gateway.conversation.request import Forward
+from threadkeep.gateway.conversation.proxy_interface import Forward
 from threadkeep.gateway.conversation.rules import CLAUDE_CODE, Rules, make_rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks

@@ -9,7 +9,7 @@ from tests.gateway.client import WIRES, answer, person, talk
 
 from threadkeep import Config, Threadkeep
 from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
-from threadkeep.gateway.conversation.request import Forward
+from threadkeep.gateway.conversation.proxy_interface import Forward
 from threadkeep.gateway.conversation.rules import Rules
 
 if TYPE_CHECKING:

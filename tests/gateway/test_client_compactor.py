@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.client import WIRES, Client, person, records, talk, text_of
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.conversation.request import Answered, AnswerTooLong, Forward, ProviderAnswer
+from threadkeep.gateway.conversation.proxy_interface import Answered, AnswerTooLong, Forward, ProviderAnswer
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import RecordKind
 

@@ -14,7 +14,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Reply, find_dialect
 from threadkeep.errors import StoreClosed
 from threadkeep.gateway.conversation.conversations import RecordedConversations
-from threadkeep.gateway.conversation.request import Forward, Incoming
+from threadkeep.gateway.conversation.proxy_interface import Forward, Incoming
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import RecordKind
 

@@ -13,7 +13,7 @@ from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Dialect, Reply, find_dialect
 from threadkeep.gateway.conversation.command_detection import CommandNames
 from threadkeep.gateway.conversation.conversations import RecordedConversations
-from threadkeep.gateway.conversation.request import Forward, Incoming
+from threadkeep.gateway.conversation.proxy_interface import Forward, Incoming
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import Record, RecordKind
 

@@ -19,7 +19,7 @@ from aiohttp import ClientError, ClientSession, web
 
 from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import DIALECTS, Answer, find_dialect
-from threadkeep.gateway.conversation.request import Forward, Smaller
+from threadkeep.gateway.conversation.proxy_interface import Forward, Smaller
 from threadkeep.gateway.http.keys import Keys, digest_key
 from threadkeep.gateway.serve import running_gateway
 

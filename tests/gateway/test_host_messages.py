@@ -8,7 +8,7 @@ import pytest
 from tests.doubles.script import say
 from tests.gateway.client import WIRES, Client, answer, person, talk, text_of
 
-from threadkeep.gateway.conversation.request import Answered
+from threadkeep.gateway.conversation.proxy_interface import Answered
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

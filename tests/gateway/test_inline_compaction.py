@@ -11,7 +11,7 @@ from tests.gateway.client import Client, answer, person, talk, text_of, threads
 from tests.gateway.test_continuation import DEMAND, LONG, rewritten
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversation.request import Forward
+from threadkeep.gateway.conversation.proxy_interface import Forward
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName

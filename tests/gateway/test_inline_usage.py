@@ -11,7 +11,7 @@ from tests.gateway.client import Client, answer, person, records, talk, threads
 from tests.gateway.test_inline_compaction import OFFERED, SEALED, compacted
 
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversation.request import Forward
+from threadkeep.gateway.conversation.proxy_interface import Forward
 from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.gateway.conftest import Proxy, ProxyWith
 
     from threadkeep import Threadkeep
-    from threadkeep.gateway.conversation.request import Conversations
+    from threadkeep.gateway.conversation.proxy_interface import Conversations
 
 pytestmark = pytest.mark.anyio
 

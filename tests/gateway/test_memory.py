@@ -14,7 +14,7 @@ from tests.doubles.wires import WireName
 from tests.gateway.client import WIRES, Client, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.conversation.request import Forward, Incoming
+from threadkeep.gateway.conversation.proxy_interface import Forward, Incoming
 from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.memory.memory_thread import MEMORY_THREAD
 from threadkeep.memory.settings import DAY_MS

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from threadkeep.errors import StoreBusy
-from threadkeep.gateway.conversation.request import Forward, Incoming
+from threadkeep.gateway.conversation.proxy_interface import Forward, Incoming
 from threadkeep.gateway.http.access_log import AccessLog
 from threadkeep.gateway.http.keys import Keys, digest_key
 from threadkeep.gateway.http.metrics import BOUNDS, Metrics

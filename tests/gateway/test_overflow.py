@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from threadkeep.client import Config, Threadkeep
 from threadkeep.dialects import Reply
 from threadkeep.errors import NothingToCompact
-from threadkeep.gateway.conversation.request import Forward, Incoming, Smaller
+from threadkeep.gateway.conversation.proxy_interface import Forward, Incoming, Smaller
 from threadkeep.gateway.http.proxy import Opening, classify_opening, is_size_refusal
 from threadkeep.gateway.serve import running_gateway
 

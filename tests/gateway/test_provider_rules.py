@@ -16,7 +16,7 @@ from tests.gateway.client import WIRES, Client, Provider, RefusedByProvider, per
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Request, find_dialect
 from threadkeep.dialects.messages.markers import limit_markers
-from threadkeep.gateway.conversation.request import Forward
+from threadkeep.gateway.conversation.proxy_interface import Forward
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import RecordKind
 

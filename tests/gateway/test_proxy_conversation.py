@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 from threadkeep.dialects import Answer, Reply
 from threadkeep.dialects.responses.replies import ResponsesReplyReader, render_answer, render_answer_stream
 from threadkeep.errors import StoreBusy, ThreadkeepError
-from threadkeep.gateway.conversation.request import Answered, Forward, Incoming, Refused
+from threadkeep.gateway.conversation.proxy_interface import Answered, Forward, Incoming, Refused
 from threadkeep.items import Item
 
 if TYPE_CHECKING:

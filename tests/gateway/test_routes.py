@@ -11,7 +11,7 @@ from yarl import URL
 from threadkeep.dialects import CHAT, MESSAGES, RESPONSES
 from threadkeep.errors import BadInput
 from threadkeep.gateway.app import Gateway
-from threadkeep.gateway.conversation.request import Refused
+from threadkeep.gateway.conversation.proxy_interface import Refused
 from threadkeep.gateway.http.routes import ANTHROPIC, OPENAI, Route, find_route
 from threadkeep.gateway.http.server import run_server
 from threadkeep.gateway.http.upstream import Upstream, open_upstream_session

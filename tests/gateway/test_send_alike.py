@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from threadkeep.gateway.conversation.request import AnswerTooLong, Forward, Incoming, ProviderAnswer
+from threadkeep.gateway.conversation.proxy_interface import AnswerTooLong, Forward, Incoming, ProviderAnswer
 from threadkeep.gateway.http.routes import PROVIDERS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tests.gateway.client import WIRES, Client, person, records, talk, text_of, 
 
 from threadkeep import Config, Threadkeep
 from threadkeep.errors import CompactionStopped
-from threadkeep.gateway.conversation.request import HostWish, Incoming, Refused
+from threadkeep.gateway.conversation.proxy_interface import HostWish, Incoming, Refused
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, HookReply, Hooks, SessionFacts
 from threadkeep.store import RecordKind

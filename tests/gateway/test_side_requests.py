@@ -12,7 +12,7 @@ from tests.gateway.client import ENDPOINTS, HISTORY, WIRES, Client, base_fields,
 
 from threadkeep.dialects import Target, find_dialect
 from threadkeep.gateway.conversation.hints import ROOT_AGENT, is_side_request, read_hints
-from threadkeep.gateway.conversation.request import Forward, Incoming
+from threadkeep.gateway.conversation.proxy_interface import Forward, Incoming
 from threadkeep.store import RecordKind
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.doubles.script import say
 from tests.gateway.client import Client, heard, person, records, talk, text_of
-from tests.gateway.test_client_model import DRAFT, LONG
+from tests.gateway.test_compaction_model import DRAFT, LONG
 
 from threadkeep import Config, Threadkeep
-from threadkeep.gateway.conversation.request import Answered, Forward, ProviderAnswer
+from threadkeep.gateway.conversation.proxy_interface import Answered, Forward, ProviderAnswer
 from threadkeep.gateway.conversation.rules import CLAUDE_CODE, AutoCompact, Rules, make_rules
 from threadkeep.store import RecordKind
 

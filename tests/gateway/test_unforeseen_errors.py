@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.client import Client, person, records, talk
 
 from threadkeep.compaction.telemetry import CompactionObserver
-from threadkeep.gateway.conversation.request import Answered, Forward
+from threadkeep.gateway.conversation.proxy_interface import Answered, Forward
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.store import RecordKind
 

@@ -20,16 +20,15 @@ from threadkeep.compaction.trigger import RoomMaker, make_adoption_order, make_b
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionStopped, StoreError
 from threadkeep.hooks import HookEvent, SessionFacts, run_hooks
-from threadkeep.items import Item, ItemKind, View
+from threadkeep.items import Item, ItemKind
 from threadkeep.llm.base import Model
 from threadkeep.store import RecordKind
-from threadkeep.threads import Arrival, AskedBody, History, StartBody, encode_body
+from threadkeep.threads import Arrival, AskedBody, StartBody, encode_body
 from threadkeep.threads.agents import load_agent_identity
 from threadkeep.threads.lease import TurnLease
 from threadkeep.threads.mailbox import (
     Choose,
     Mail,
-    Mailbox,
     MailService,
     OpenTurn,
     TurnClose,
@@ -118,26 +117,17 @@ class TurnThread(Protocol):
         to_send: bool = False,
     ) -> Window: ...
 
-    async def history(self) -> History: ...
-
-    async def mail(self) -> Mailbox: ...
-
     async def take_mail(self, choose: Choose) -> tuple[Mail, ...]: ...
 
     async def tell_due(self) -> None: ...
 
     def forget_tip(self) -> None: ...
 
-    def seen(self, items: Sequence[Mapping[str, object] | Item]) -> list[tuple[Item, View]]: ...
-
     async def carry_out(self, order: Order, *, head: Head | None = None) -> CompactionReport: ...
 
     def compact_beside(self, order: Order, *, tokens: int, head: Head | None = None) -> None: ...
 
     async def upkeep_is_over(self, deadline: Deadline | None = None) -> bool: ...
-
-    @property
-    def draft_wait_s(self) -> float: ...
 
     async def last_model(self) -> str | None: ...
 
@@ -187,7 +177,7 @@ class TurnScope:
         self._left_inline = False
         carry_out = partial(thread.carry_out, head=head)
         self._room = RoomMaker(
-            look=self._load_window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over, wait_s=thread.draft_wait_s
+            look=self._load_window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over, wait_s=backend.policy.wait_s
         )
 
     async def __aenter__(self) -> TurnScope:
@@ -211,7 +201,8 @@ class TurnScope:
     async def _begin(self) -> None:
         before = await self._thread.last_model() if self._model_name else None
         self._switched_from = before if before != self._model_name else None
-        self._checkpoint = (await self._thread.history()).checkpoint_ordinal
+        path = await load_live_path(self._backend.store, self._thread.id)
+        self._checkpoint = path.checkpoint.ordinal if path.checkpoint else None
         stopped_by: str | None = None
         try:
             stopped_by = await self._start_anew()
@@ -434,14 +425,15 @@ class TurnScope:
                 self._opened, self._progress = opened, opened.progress
             return opened.under_way
         taken = await self._thread.take_mail(partial(select_joining_mail, turn=self._view_turn(self._opened)))
-        self._progress = track_progress(self._thread.seen(list_items(taken)), begun=self._progress)
+        view = self._thread.dialect.view
+        self._progress = track_progress([(item, view(item)) for item in list_items(taken)], begun=self._progress)
         return bool(taken)
 
     async def goes_on(self) -> bool:
         """Whether the model must be asked again: it called tools, or mail may still join this turn."""
         if self._opened is None:
             return False
-        box = await self._thread.mail()
+        box = await self._post.look()
         return has_next_request(box, self._view_turn(self._opened)) or (not self._opened.under_way and bool(box.pending))
 
     async def is_interrupted_by_mail(self) -> bool:
@@ -449,7 +441,7 @@ class TurnScope:
 
         True only if the last recorded item is reasoning or commentary; the rest of the answer is dropped.
         """
-        return self._opened is not None and should_interrupt(await self._thread.mail(), self._view_turn(self._opened))
+        return self._opened is not None and should_interrupt(await self._post.look(), self._view_turn(self._opened))
 
     def sleep(self) -> None:
         """Let the agent sleep once this turn is over: any mail, even queued mail, then starts the next one."""
@@ -469,7 +461,8 @@ class TurnScope:
         """
         await self._lease.check()
         self._answered = True
-        seen = self._thread.seen(items)
+        dialect = self._thread.dialect
+        seen = [(item, dialect.view(item)) for item in map(dialect.parse, items)]
         # A provider that compacted counts only the rest, which does not fit our estimate.
         compacted = any(self._thread.dialect.split_compaction(item).written is not None for item, _ in seen)
         if usage and usage.get("input_tokens") and not compacted:

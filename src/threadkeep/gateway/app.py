@@ -23,7 +23,7 @@ from threadkeep.gateway.control import api as control
 from threadkeep.gateway.control.api import FindHostConversations
 from threadkeep.gateway.control.identity import PATH as IDENTITY
 from threadkeep.gateway.control.identity import Identity, answer_identity
-from threadkeep.gateway.conversation.request import Conversations, Refused
+from threadkeep.gateway.conversation.proxy_interface import Conversations, Refused
 from threadkeep.gateway.http.access_log import AccessLog, Entry
 from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
 from threadkeep.gateway.http.compression import is_known, parse_codings

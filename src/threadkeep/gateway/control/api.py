@@ -33,7 +33,7 @@ from threadkeep.dialects.raw_json import encode_value, join_list, join_object
 from threadkeep.errors import InvalidArgument, ThreadkeepError
 from threadkeep.gateway.control.events import follow
 from threadkeep.gateway.conversation.hints import SESSION_HEADERS
-from threadkeep.gateway.conversation.request import HostConversations, HostWindow, HostWish, Incoming, Refused
+from threadkeep.gateway.conversation.proxy_interface import HostConversations, HostWindow, HostWish, Incoming, Refused
 from threadkeep.gateway.error_statuses import find_status
 from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.gateway.http.headers import first

@@ -11,7 +11,7 @@ from threadkeep.client import Threadkeep
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.dialects import Dialect, find_dialect
-from threadkeep.gateway.conversation.request import Conversations, HostConversations
+from threadkeep.gateway.conversation.proxy_interface import Conversations, HostConversations
 from threadkeep.gateway.http.metrics import Metrics, Runs
 from threadkeep.threads import Attempt
 from threadkeep.threads.records import AttemptCost

@@ -13,7 +13,7 @@ from threadkeep.dialects import Dialect
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.conversation.command_detection import VERBS, Command, CommandNames, Verb, guess_verb
 from threadkeep.gateway.conversation.compaction import Compactor
-from threadkeep.gateway.conversation.request import OpenRequest
+from threadkeep.gateway.conversation.open_request import OpenRequest
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.hooks import HookRun, RunOutcome

@@ -19,11 +19,11 @@ from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.compaction.trigger import measure_room
 from threadkeep.dialects import Dialect
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact, ThreadkeepError
-from threadkeep.gateway.conversation.client_model import ClientCompactor, ClientModel
+from threadkeep.gateway.conversation.compaction_model import ClientCompactor, ClientModel
 from threadkeep.gateway.conversation.hints import Hints, find_request_limits
 from threadkeep.gateway.conversation.lookup import ThreadLookup
+from threadkeep.gateway.conversation.open_request import OpenRequest
 from threadkeep.gateway.conversation.provider_request import ProviderRequest, RequestBuilder
-from threadkeep.gateway.conversation.request import OpenRequest
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache, load_known
 from threadkeep.items import Item

@@ -18,7 +18,6 @@ from threadkeep.dialects import Dialect, Reply
 from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict, InvalidArgument, OrdinalConflict
 from threadkeep.gateway.conversation.background_writes import PendingWrites, Recorded, ReplyRecorder, make_finished
-from threadkeep.gateway.conversation.client_model import ModelWindows
 from threadkeep.gateway.conversation.command_detection import sign
 from threadkeep.gateway.conversation.command_runner import CommandAnswers
 from threadkeep.gateway.conversation.compaction import Compactor, RunningCompactions
@@ -26,21 +25,22 @@ from threadkeep.gateway.conversation.fast_path import FastPath
 from threadkeep.gateway.conversation.hints import acts_for_its_client, asks_for_summary, is_side_request, read_hints
 from threadkeep.gateway.conversation.item_cache import ItemCache
 from threadkeep.gateway.conversation.lookup import ThreadLookup
+from threadkeep.gateway.conversation.model_windows import ModelWindows
+from threadkeep.gateway.conversation.open_request import OpenRequest
 from threadkeep.gateway.conversation.parse_cache import ParseCache
 from threadkeep.gateway.conversation.polyfill import Polyfill
 from threadkeep.gateway.conversation.provider_request import ProviderRequest, RequestBuilder
-from threadkeep.gateway.conversation.recall_tool import RecallExchanges, RecallSession, can_offer_recall
-from threadkeep.gateway.conversation.request import (
+from threadkeep.gateway.conversation.proxy_interface import (
     Answered,
     Forward,
     HostWindow,
     HostWish,
     Incoming,
-    OpenRequest,
     Refused,
     Shrink,
     Smaller,
 )
+from threadkeep.gateway.conversation.recall_tool import RecallExchanges, RecallSession, can_offer_recall
 from threadkeep.gateway.conversation.response_chain import ResponseChain
 from threadkeep.gateway.conversation.rules import Rules, make_rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache

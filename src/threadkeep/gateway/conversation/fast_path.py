@@ -15,7 +15,7 @@ from threadkeep.gateway.conversation.compaction import Compactor
 from threadkeep.gateway.conversation.hints import Hints
 from threadkeep.gateway.conversation.item_cache import History, ItemCache
 from threadkeep.gateway.conversation.lookup import ThreadLookup
-from threadkeep.gateway.conversation.request import OpenRequest
+from threadkeep.gateway.conversation.open_request import OpenRequest
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread
 from threadkeep.tokens import estimate_bytes

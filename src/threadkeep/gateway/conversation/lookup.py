@@ -15,7 +15,7 @@ from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
 from threadkeep.gateway.conversation.hints import Hints, find_request_limits
 from threadkeep.gateway.conversation.item_cache import History
-from threadkeep.gateway.conversation.request import OpenRequest
+from threadkeep.gateway.conversation.open_request import OpenRequest
 from threadkeep.gateway.conversation.sessions import Sessions, find_named_thread, find_rewritten_thread, is_certain
 from threadkeep.gateway.conversation.thread_cache import (
     ActiveCheckpoint,

@@ -16,8 +16,9 @@ from threadkeep.dialects.values import CHECKPOINT_PREFIX
 from threadkeep.errors import CompactionError, CompactionStopped, Conflict
 from threadkeep.gateway.conversation.compaction import Compactor
 from threadkeep.gateway.conversation.lookup import ThreadLookup
+from threadkeep.gateway.conversation.open_request import OpenRequest
 from threadkeep.gateway.conversation.provider_request import RequestBuilder
-from threadkeep.gateway.conversation.request import Incoming, OpenRequest, Substitute
+from threadkeep.gateway.conversation.proxy_interface import Incoming, Substitute
 from threadkeep.gateway.conversation.thread_cache import KnownThread
 from threadkeep.threads.backend import new_thread_id
 

@@ -16,8 +16,9 @@ from threadkeep.dialects.hidden_tool import HiddenTool
 from threadkeep.errors import CompactionStopped
 from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.gateway.conversation.lookup import ThreadLookup
+from threadkeep.gateway.conversation.open_request import OpenRequest
+from threadkeep.gateway.conversation.proxy_interface import merge_header_lists
 from threadkeep.gateway.conversation.recall_tool import TOOL, restore_exchanges
-from threadkeep.gateway.conversation.request import OpenRequest, merge_header_lists
 from threadkeep.gateway.conversation.rules import Rules
 from threadkeep.gateway.conversation.thread_cache import ActiveCheckpoint, KnownThread, ThreadContext
 from threadkeep.gateway.conversation.window import Erased, WindowItem, build_window, replace_erased

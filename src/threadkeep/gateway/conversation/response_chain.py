@@ -15,7 +15,7 @@ from typing import Final
 from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.dialects.raw_json import split_object
-from threadkeep.gateway.conversation.request import Incoming, Refused
+from threadkeep.gateway.conversation.proxy_interface import Incoming, Refused
 from threadkeep.items import CHAIN_BYTES, Item
 from threadkeep.store import Found, Record, RecordKind, Span
 from threadkeep.threads import ReplyBody

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from threadkeep.gateway.conversation.request import Refused
+from threadkeep.gateway.conversation.proxy_interface import Refused
 from threadkeep.gateway.http.asgi import Call
 from threadkeep.gateway.http.headers import every, make_upstream_headers
 

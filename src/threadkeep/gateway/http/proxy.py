@@ -20,8 +20,8 @@ from threadkeep.dialects import Answer, Reply, Wire
 from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.dialects.raw_json import ABSENT, join_object, read_fields, split_object
 from threadkeep.errors import ThreadkeepError
-from threadkeep.gateway.conversation.client_model import ABSENT_STATUSES
-from threadkeep.gateway.conversation.request import (
+from threadkeep.gateway.conversation.model_windows import ABSENT_STATUSES
+from threadkeep.gateway.conversation.proxy_interface import (
     Answered,
     AnswerTooLong,
     Conversations,
@@ -234,7 +234,7 @@ class ProxiedRequest:
             return None
 
     async def _ask_provider(self, body: bytes) -> ProviderAnswer:
-        """Ask the provider something else as this client; see `threadkeep.gateway.conversation.request.AskProvider`."""
+        """Ask the provider something else as this client; see `threadkeep.gateway.conversation.proxy_interface.AskProvider`."""
         return await self._ask_path(self._route.path, body, {})
 
     async def _ask_path(self, path: str, body: bytes, more: Mapping[str, str]) -> ProviderAnswer:
@@ -247,7 +247,7 @@ class ProxiedRequest:
             return await _read_whole(answer)
 
     async def _read_path(self, path: str, *, is_at_root: bool = False) -> ProviderAnswer:
-        """Read one of the provider's paths as this client; see `threadkeep.gateway.conversation.request.ReadPath`."""
+        """Read one of the provider's paths as this client; see `threadkeep.gateway.conversation.proxy_interface.ReadPath`."""
         headers = self._make_headers()
         headers.popall("content-type", None)
         target = path if is_at_root else self._call.target(path)

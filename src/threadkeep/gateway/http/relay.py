@@ -15,8 +15,8 @@ from aiohttp import ClientPayloadError
 
 from threadkeep.dialects import Reply, ReplyReader, Wire
 from threadkeep.errors import ThreadkeepError
+from threadkeep.gateway.conversation.proxy_interface import Forward
 from threadkeep.gateway.conversation.recall_tool import NAME, RecallSession, keep_first_counts
-from threadkeep.gateway.conversation.request import Forward
 from threadkeep.gateway.http.asgi import Caller
 from threadkeep.gateway.http.compression import parse_codings
 from threadkeep.gateway.http.headers import drop_hop_by_hop, first

@@ -14,7 +14,7 @@ from threadkeep.dialects import DIALECTS, Answer, Dialect
 from threadkeep.dialects.api import MANAGEMENT
 from threadkeep.dialects.translation import AnswerTranslator
 from threadkeep.errors import InvalidSetting
-from threadkeep.gateway.conversation.client_model import ABSENT_STATUSES
+from threadkeep.gateway.conversation.model_windows import ABSENT_STATUSES
 from threadkeep.gateway.http.headers import RawHeaders
 from threadkeep.gateway.http.routes import CONVERSATIONS, ERROR_DIALECTS
 from threadkeep.gateway.http.upstream import Content, Upstream, UpstreamAnswer, UpstreamFailure

@@ -12,9 +12,9 @@ from tests.gateway.client import ENDPOINTS, WIRES, talk
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Reply, find_dialect
-from threadkeep.gateway.conversation.client_model import read_windows
 from threadkeep.gateway.conversation.conversations import RecordedConversations
-from threadkeep.gateway.conversation.request import Forward, Incoming, ProviderAnswer
+from threadkeep.gateway.conversation.model_windows import read_windows
+from threadkeep.gateway.conversation.proxy_interface import Forward, Incoming, ProviderAnswer
 from threadkeep.gateway.conversation.rules import Rules
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tests.gateway.client import HISTORY, WIRES, Client, answer, base_fields, he
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
-from threadkeep.gateway.conversation.request import Answered, AnswerTooLong, ProviderAnswer
+from threadkeep.gateway.conversation.proxy_interface import Answered, AnswerTooLong, ProviderAnswer
 from threadkeep.gateway.conversation.rules import Rules
 
 if TYPE_CHECKING:

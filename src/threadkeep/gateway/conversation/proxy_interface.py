@@ -7,12 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.dialects import Reply, Request
-from threadkeep.gateway.conversation.hints import Hints
-from threadkeep.gateway.conversation.item_cache import History
-from threadkeep.gateway.conversation.recall_tool import Exchange, RecallSession
-from threadkeep.gateway.conversation.thread_cache import KnownThread
-from threadkeep.memory.memory import Summary
+from threadkeep.dialects import Reply
+from threadkeep.gateway.conversation.recall_tool import RecallSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,41 +149,6 @@ class Conversations(Protocol):
             ThreadkeepError: The request could not be dealt with; the proxy forwards it unchanged and records nothing.
         """
         ...
-
-
-EMPTY = History(items=(), infos=(), aside=())
-
-
-@dataclass(slots=True, kw_only=True)
-class OpenRequest:
-    """A request on its way through the stages of `RecordedConversations.open`, which fill in the fields that have a default.
-
-    Attributes:
-        history: Its items and what is known about each.
-        found: The thread that holds the longest known part of the history, and that part's length.
-        memory: The memories that the model is shown beside what the client says.
-        recalled: What was recalled in the conversation so far; None where the model is not offered the recall tool.
-        headers_instead: Headers that replace the client's own on the way to the provider.
-        is_compacted: Whether conversations like this one are compacted automatically.
-    """
-
-    incoming: Incoming
-    request: Request
-    hints: Hints
-    history: History = EMPTY
-    found: tuple[KnownThread, int] | None = None
-    memory: Summary = field(default=Summary(), repr=False)
-    recalled: tuple[Exchange, ...] | None = field(default=None, repr=False)
-    headers_instead: Mapping[str, str] = field(default_factory=dict, repr=False)
-    is_compacted: bool = False
-
-    @property
-    def known(self) -> KnownThread | None:
-        return self.found[0] if self.found else None
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self.incoming.headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
