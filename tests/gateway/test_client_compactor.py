@@ -86,8 +86,9 @@ async def test_what_the_provider_made_goes_out_first_beside_a_readable_state(rem
     client = await compacted(remote, wire, beside)
     [(path, headers, body)] = beside.asked
     history = "input" if wire == "responses" else "messages"
-    assert path == ("/responses/compact" if wire == "responses" else "/messages")
-    assert headers == ({} if wire == "responses" else {"anthropic-beta": BETA})
+    assert path == f"/{wire}"
+    beta = {"x-codex-beta-features": "remote_compaction_v2"} if wire == "responses" else {"anthropic-beta": BETA}
+    assert headers == beta
     assert body.get("compaction") == (None if wire == "responses" else {"type": "summarize"})
     turn = json.loads(client.body())
     assert [body[name] for name in ("model", "tools")] == [turn[name] for name in ("model", "tools")]
@@ -119,7 +120,7 @@ async def test_a_provider_that_does_not_compact_costs_no_compaction(remote: Thre
     """The ladder goes on: to the model, and at last to none."""
     beside = Beside(REFUSAL)
     await compacted(remote, wire, beside)
-    # OpenAI is asked twice: at the endpoint for it, and where there is none, on the way to an answer.
+    # OpenAI is asked twice: on the way to an answer, and where that is refused, at the endpoint for it.
     assert len(beside.asked) == {"messages": 1, "responses": 2}.get(wire, 0)
     assert await strategy(remote) == "extractive"
 
@@ -138,5 +139,5 @@ async def test_an_answer_that_would_not_end_is_asked_for_once(remote: Threadkeep
         await client.ask(f"Step {turn}. {LONG}")
     client.history.append(person(wire, "/compact"))
     assert isinstance(await client.open(ask_provider=refuses, ask_path=endless), Answered)
-    assert asked == ["/responses/compact" if wire == "responses" else "/messages"]
+    assert asked == [f"/{wire}"]
     assert await strategy(remote) == "extractive"

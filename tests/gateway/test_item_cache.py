@@ -15,7 +15,7 @@ from tests.gateway.client import WIRES, answer, outputs_of, person
 
 from threadkeep.dialects import find_dialect
 from threadkeep.gateway.conversation.command_detection import CommandNames
-from threadkeep.gateway.conversation.item_cache import ITEM_BYTES, TURN_BYTES, History, HistoryCache, ItemCache
+from threadkeep.gateway.conversation.item_cache import ITEM_BYTES, TURN_BYTES, History, ItemCache
 from threadkeep.items import Item, View, link_chain, seed_chain
 
 if TYPE_CHECKING:
@@ -124,19 +124,19 @@ def test_many_short_items_leave_others_their_turn_too() -> None:
     assert max(between) <= TURN_BYTES // ITEM_BYTES
 
 
-def test_histories_are_forgotten_before_they_take_too_much_room() -> None:
-    """The oldest beginning goes first; one that goes on takes the place of the one it goes on from."""
-    kept = HistoryCache(limit_bytes=100)
-    first, longer = _seen(b"a" * 30), _seen(b"a" * 30, b"b" * 30)
-    kept.keep(first, agent="", instead_of=None)
-    kept.keep(longer, agent="", instead_of=first)
-    assert kept.find_longest(longer.items, agent="") == (longer, 2)
-    assert kept.find_longest(longer.items, agent="sub") == (None, 0)
-    other = _seen(b"c" * 60)
-    kept.keep(other, agent="", instead_of=None)
-    assert kept.find_longest(longer.items, agent="") == (None, 0)
-    assert kept.find_longest(other.items, agent="") == (other, 1)
-
-
-def _seen(*raws: bytes) -> History:
-    return History(items=tuple(map(Item, raws)), infos=(), aside=())
+@pytest.mark.parametrize("wire", WIRES)
+@given(
+    st.lists(st.sampled_from(["a", "b", "/compact", "tk status"]), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["a", "tk status"]), max_size=3),
+)
+def test_a_history_that_goes_on_from_an_earlier_one_is_what_would_be_found_anew(
+    wire: WireName, words: list[str], more: list[str]
+) -> None:
+    """Nothing of what was known is read again, wherever between two messages the earlier one ended."""
+    items = items_of(wire, [*words, *more])
+    anew = look(infos(wire), items, "")
+    for stop in range(1, len(items) + 1):
+        earlier = look(infos(wire), items[:stop], "")
+        found = asyncio.run(infos(wire).read(items, agent="", earlier=earlier))
+        assert replace(found, parsed={}) == replace(anew, parsed={})
+        assert min(found.parsed, default=stop) >= stop

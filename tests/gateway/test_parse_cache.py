@@ -33,7 +33,7 @@ def written(dialect: Dialect, history: list[Any], *, before: str = "", after: st
 
 
 def split(splits: ParseCache, body: bytes) -> Request | None:
-    return asyncio.run(splits.split(body))
+    return asyncio.run(splits.split(body))[0]
 
 
 @DIALECT

@@ -141,11 +141,11 @@ class RecordedConversations:
 
     async def _parse(self, incoming: Incoming) -> OpenRequest | None:
         """Split a request into head and items, and read its hints; None where it holds no history."""
-        request = await self._parser.split(incoming.body)
+        request, prefix = await self._parser.split(incoming.body)
         is_partial = request is None or self._chain.is_abridged(incoming.body)
         if is_partial and (whole := await self._chain.restore(incoming)) is not None:
             incoming = whole
-            request = await self._parser.split(whole.body)
+            request, prefix = await self._parser.split(whole.body)
         if request is None:
             return None
         target = self._dialect.api.read_target(request.fields, path=incoming.path, query=incoming.query)
@@ -161,7 +161,7 @@ class RecordedConversations:
         is_compacted = self._compactor.find_mode(hints) != "off"
         if is_compacted:
             self._windows.request_window(hints.model, incoming.read_path)
-        return OpenRequest(incoming=incoming, request=request, hints=hints, is_compacted=is_compacted)
+        return OpenRequest(incoming=incoming, request=request, hints=hints, prefix=prefix, is_compacted=is_compacted)
 
     async def _forward_unread(self, opened: OpenRequest) -> Forward | None:
         """Forward a long history that no thread holds, and read it while the provider answers."""
@@ -193,7 +193,10 @@ class RecordedConversations:
         await self._writes.wait_for(opened.history.chain)
 
     async def _read_items(self, opened: OpenRequest) -> None:
-        opened.history = await self._items.read(opened.request.items, agent=opened.hints.agent)
+        agent = opened.hints.agent
+        opened.history = await self._items.read(opened.request.items, agent=agent, earlier=opened.earlier)
+        if opened.prefix is not None:
+            opened.prefix.remember(opened.history, agent=agent)
 
     async def _forward_side_request(self, opened: OpenRequest) -> Forward | None:
         """Forward a request that is no step of a conversation; a checkpoint of the history it shows applies, so that it fits."""

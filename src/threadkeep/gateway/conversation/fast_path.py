@@ -56,7 +56,7 @@ class FastPath:
         if len(body) < LONG_BYTES or len(items) <= BEGINNING + 2 or self._adds_anything(hints):
             return None
         # One item more than is read here: another request may be at this very point with the same beginning.
-        if self._items.has_prefix(items, agent=hints.agent, length=BEGINNING + 1) or not self._is_plain(body):
+        if len(opened.earlier.items if opened.earlier else ()) > BEGINNING or not self._is_plain(body):
             return None
         begun = await self._items.read(items[:BEGINNING], agent=hints.agent)
         if any(info.is_summary for info in begun.infos) or await self._lookup.knows_session(hints):

@@ -1,14 +1,14 @@
 """Reads each item of a history once.
 
-Clients resend everything with every request. Recent histories are kept whole: a request that goes on from one costs a comparison
-of bytes. What is known about an item is kept longer, under a digest of its bytes and the link before it, and costs that digest.
+Clients resend everything with every request. Where a request goes on from one that is remembered whole, its items are known with
+it (`parse_cache`). What is known about an item is kept longer, under a digest of its bytes and the link before it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 
@@ -27,10 +27,6 @@ from threadkeep.tokens import estimate_item
 KEY_BYTES = 16
 # An item costs a few hundred bytes here; a thousand long conversations fit.
 KEPT = 100_000
-# How many bytes of whole histories are kept, for the conversations that are going on.
-HISTORY_BYTES = 32 * 1024 * 1024
-# Conversations that begin with the same item are compared one after the other.
-ALIKE = 8
 # How much is read before other requests get the event loop: a few milliseconds' worth.
 TURN_BYTES = 64 * 1024
 # Reading an item costs as much as this many bytes however short the item is; recognising one costs far less.
@@ -134,19 +130,17 @@ class ItemCache:
         self._names = names
         self._limit = kept
         self._known: dict[bytes, ItemInfo] = {}
-        self._histories = HistoryCache()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def has_prefix(self, items: Sequence[Item], *, agent: str, length: int) -> bool:
-        """Whether a recent history begins with the same `length` items."""
-        return self._histories.find_longest(items[:length], agent=agent)[1] >= length
+    async def read(self, items: Sequence[Item], *, agent: str, earlier: History | None = None) -> History:
+        """Return a history with what is known about its items, those of `earlier` first, with which it begins.
 
-    async def read(self, items: Sequence[Item], *, agent: str) -> History:
-        """Return a history with what is known about its items; a long new one lets other requests run in between."""
-        earlier, shared = self._histories.find_longest(items, agent=agent)
-        infos = list(earlier.infos[:shared]) if earlier else []
+        A long new history lets other requests run in between.
+        """
+        infos = list(earlier.infos) if earlier else []
+        shared = len(infos)
         link = infos[-1].link if infos else seed_chain(self._key, dialect=self._dialect.name, agent=agent)
         parsed: dict[int, ParsedItem] = {}
         unread = TURN_BYTES
@@ -167,10 +161,8 @@ class ItemCache:
                 unread = TURN_BYTES
                 await asyncio.sleep(0)
         self._forget()
-        aside = _find_asides(infos, known=earlier.aside[:shared] if earlier else ())
-        history = History(items=tuple(items), infos=tuple(infos), aside=aside)
-        self._histories.keep(history, agent=agent, instead_of=earlier if earlier and shared == len(earlier.items) else None)
-        return replace(history, parsed=parsed)
+        aside = _find_asides(infos, known=earlier.aside if earlier else ())
+        return History(items=tuple(items), infos=tuple(infos), aside=aside, parsed=parsed)
 
     def _read(self, item: Item, before: bytes) -> tuple[ParsedItem, ItemInfo]:
         parsed_item = ParsedItem(view=self._dialect.view(item), canonical=self._dialect.canonical(item))
@@ -205,39 +197,6 @@ class ItemCache:
             del self._known[place]
 
 
-class HistoryCache:
-    """Recent histories, by agent and first item."""
-
-    def __init__(self, *, limit_bytes: int = HISTORY_BYTES) -> None:
-        self._limit = limit_bytes
-        self._bytes = 0
-        self._alike: dict[tuple[str, bytes], list[tuple[History, int]]] = {}
-
-    def find_longest(self, items: Sequence[Item], *, agent: str) -> tuple[History | None, int]:
-        """Return the history that shares the longest beginning with `items`, and how many items that is."""
-        best: tuple[History | None, int] = None, 0
-        for history, _ in self._alike.get((agent, items[0].raw), ()) if items else ():
-            shared = _count_shared(history.items, items)
-            if shared > best[1]:
-                best = history, shared
-        return best
-
-    def keep(self, history: History, *, agent: str, instead_of: History | None) -> None:
-        """Keep a history, in place of the one it goes on from."""
-        if not history.items:
-            return
-        begins = agent, history.items[0].raw
-        alike = self._alike.pop(begins, [])
-        kept = [each for each in alike if each[0] is not instead_of][1 - ALIKE :]
-        known, size = next((each for each in alike if each[0] is instead_of), (None, 0))
-        later = islice(history.items, len(known.items) if known else 0, None)
-        entry = history, size + sum(len(item.raw) for item in later)
-        self._alike[begins] = [*kept, entry]
-        self._bytes += _count_bytes([*kept, entry]) - _count_bytes(alike)
-        while self._bytes > self._limit and self._alike:
-            self._bytes -= _count_bytes(self._alike.pop(next(iter(self._alike))))
-
-
 def _digest_place(item: Item, link: bytes) -> bytes:
     """Return the digest under which an item is known behind `link`."""
     return blake2b(item.raw, key=link, digest_size=KEY_BYTES).digest()
@@ -263,17 +222,3 @@ def _is_host(view: View) -> bool:
     """Whether a host wrote a message: in the system role, or in the user role without a word of a person."""
     is_user_message = view.kind is ItemKind.MESSAGE and view.role is Role.USER
     return (view.role is Role.SYSTEM or is_user_message) and not view.by_person
-
-
-def _count_bytes(histories: Sequence[tuple[History, int]]) -> int:
-    return sum(size for _, size in histories)
-
-
-def _count_shared(one: Sequence[Item], other: Sequence[Item]) -> int:
-    """Return how many items two histories share at their beginning, byte for byte."""
-    shared = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine is not theirs and mine.raw != theirs.raw:
-            break
-        shared += 1
-    return shared

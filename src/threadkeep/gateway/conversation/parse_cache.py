@@ -1,7 +1,7 @@
 """Splits requests into items, and each part that is sent again only once.
 
 A client resends its history, and most write the same bytes again. If a body begins like an earlier one, up to the end of an item,
-it is split from there on.
+it is split from there on, and what is known about its items goes with it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from threadkeep.dialects import Dialect, Request
 from threadkeep.dialects.raw_json import split_object
+from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.items import Item
 
 # A shorter body is taken apart faster than it is looked for.
@@ -31,13 +32,21 @@ SPACE = b" \t\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Prefix:
-    """How a body began: `sent` reaches to the end of an item of its history, whose list was opened at `opened`."""
+class Prefix:
+    """How a body began: `sent` reaches to the end of an item of its history, whose list was opened at `opened`.
+
+    `histories` are this history, or a beginning of it, by the agent that it was read for.
+    """
 
     sent: bytes
     opened: int
     head: tuple[Item, ...]
     items: tuple[Item, ...]
+    histories: dict[str, History]
+
+    def remember(self, history: History, *, agent: str) -> None:
+        """Keep what is known about the items, for the request that goes on from here."""
+        self.histories[agent] = replace(history, parsed={})
 
 
 class ParseCache:
@@ -47,16 +56,19 @@ class ParseCache:
         self._dialect = dialect
         self._limit = limit_bytes
         self._bytes = 0
-        self._alike: dict[bytes, list[_Prefix]] = {}
+        self._alike: dict[bytes, list[Prefix]] = {}
 
     @property
     def remembered_bytes(self) -> int:
         return self._bytes
 
-    async def split(self, body: bytes) -> Request | None:
-        """Return what `dialect.split` returns. A long body is taken apart in a thread, so that other requests go on."""
+    async def split(self, body: bytes) -> tuple[Request | None, Prefix | None]:
+        """Return what `dialect.split` returns, and how the body is remembered, if it is long enough for that.
+
+        A long body is taken apart in a thread, so that other requests go on.
+        """
         if len(body) < SHORTEST_BYTES:
-            return self._dialect.split(body)
+            return self._dialect.split(body), None
         known = self._find_longest(body)
         unknown_bytes = len(body) - (len(known.sent) if known else 0)
         if unknown_bytes < LONG_BYTES and len(body) < COPIED_BYTES:
@@ -65,21 +77,22 @@ class ParseCache:
             request, prefix = await asyncio.to_thread(self._split, body, known)
         if prefix is not None:
             self._keep(prefix, instead_of=known)
-        return request
+        return request, prefix
 
-    def _split(self, body: bytes, known: _Prefix | None) -> tuple[Request | None, _Prefix | None]:
+    def _split(self, body: bytes, known: Prefix | None) -> tuple[Request | None, Prefix | None]:
         """Return the parts of a body, and how it can be recognised again. Changes nothing here: it may run in a thread."""
         request = self._split_rest(body, known) if known else None
+        histories = dict(known.histories) if known and request else {}
         if request is None:
             request = self._dialect.split(body)
-        return request, self._make_prefix(body, request) if request else None
+        return request, self._make_prefix(body, request, histories) if request else None
 
-    def _find_longest(self, body: bytes) -> _Prefix | None:
+    def _find_longest(self, body: bytes) -> Prefix | None:
         alike = self._alike.get(body[:OPENING_BYTES], ())
         begun = [prefix for prefix in alike if body.startswith(prefix.sent)]
         return max(begun, key=lambda prefix: len(prefix.sent), default=None)
 
-    def _split_rest(self, body: bytes, known: _Prefix) -> Request | None:
+    def _split_rest(self, body: bytes, known: Prefix) -> Request | None:
         """Take apart a body that goes on from a known one; None where that leaves any doubt."""
         rest = body[len(known.sent) :].lstrip(SPACE)
         if not rest.startswith((b",", b"]")):
@@ -101,7 +114,7 @@ class ParseCache:
             items=(*known.items, *later.head, *later.items),
         )
 
-    def _make_prefix(self, body: bytes, request: Request) -> _Prefix | None:
+    def _make_prefix(self, body: bytes, request: Request, histories: dict[str, History]) -> Prefix | None:
         """Return how far a body can be recognised again; None where its history is empty, or cannot be pointed at."""
         history = request.fields.get(self._dialect.history_field, b"")
         opened = _find_history_start(body, history, name=self._dialect.history_field.encode())
@@ -110,9 +123,9 @@ class ParseCache:
         end = opened + len(history) - len("[]")
         while body[end - 1 : end] in SPACE:
             end -= 1
-        return _Prefix(sent=body[:end], opened=opened, head=request.head, items=request.items)
+        return Prefix(sent=body[:end], opened=opened, head=request.head, items=request.items, histories=histories)
 
-    def _keep(self, prefix: _Prefix, *, instead_of: _Prefix | None) -> None:
+    def _keep(self, prefix: Prefix, *, instead_of: Prefix | None) -> None:
         opening = prefix.sent[:OPENING_BYTES]
         alike = self._alike.pop(opening, [])
         kept = [each for each in alike if each is not instead_of][1 - ALIKE :]
@@ -132,5 +145,5 @@ def _find_history_start(body: bytes, history: bytes, *, name: bytes) -> int | No
     return None
 
 
-def _count_bytes(prefixes: Sequence[_Prefix]) -> int:
+def _count_bytes(prefixes: Sequence[Prefix]) -> int:
     return sum(len(prefix.sent) for prefix in prefixes)
