@@ -20,6 +20,7 @@ from tests.histories import turns
 from threadkeep import Threadkeep
 from threadkeep.compaction.audit import AuditReport
 from threadkeep.compaction.report import CompactionReport, Comparison, PlanPart, PlanSummary
+from threadkeep.compaction.savings import Worth
 from threadkeep.compaction.telemetry import (
     CompactionAttempt,
     CompactionObserver,
@@ -27,7 +28,6 @@ from threadkeep.compaction.telemetry import (
     find_installed_observer,
     observe,
 )
-from threadkeep.compaction.worth import Worth
 from threadkeep.errors import NothingToCompact
 from threadkeep.threads import Attempt
 

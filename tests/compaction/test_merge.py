@@ -27,7 +27,7 @@ from threadkeep.compaction.ledger import (
     load_ledger,
 )
 from threadkeep.compaction.merge import FOCUS, SOURCES_KEPT, apply, compute_entries, merge_observed
-from threadkeep.compaction.speech import is_acknowledgement, shorten
+from threadkeep.compaction.message_shortener import is_acknowledgement, shorten
 from threadkeep.threads import Pointer
 
 PORT = "Use port 8080 for staging."

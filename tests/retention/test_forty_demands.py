@@ -10,7 +10,7 @@ from benchmarks.story.generator import generate_session
 from benchmarks.story.session import Demand, build_context_items, render_turn
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Section, Speaker
-from threadkeep.compaction.speech import shorten
+from threadkeep.compaction.message_shortener import shorten
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,11 +27,13 @@ class Connections:
 
     def __init__(self) -> None:
         self.made: list[sqlite3.Connection] = []
+        self.is_made = threading.Event()
         self._connect = sqlite3.connect
 
     def connect(self, *arguments: Any, **options: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = self._connect(*arguments, **options)
         self.made.append(connection)
+        self.is_made.set()
         return connection
 
     def still_open(self) -> int:
@@ -107,9 +108,10 @@ def test_opening_that_is_cancelled_before_it_heard_that_the_file_is_open_closes_
 
     async def cancelled() -> None:
         opening = asyncio.ensure_future(opened_and_left(path))
+        # The loop stands still while the connection is made, so that it hears nothing.
         while not connections.made:
             await asyncio.sleep(0)
-            time.sleep(0.01)  # noqa: ASYNC251  # the loop stands still, so that it hears nothing
+            connections.is_made.wait(timeout=0.01)
         assert connections.still_open() == 1
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -13,6 +13,7 @@ from inline_snapshot import snapshot
 from threadkeep.errors import BadInput
 from threadkeep.threads.baseline import (
     BaselineBody,
+    World,
     apply_merge_patch,
     check_world,
     compare_worlds,
@@ -105,7 +106,7 @@ def test_deep_values_are_told_without_end() -> None:
 
 def test_nothing_is_told_twice() -> None:
     """A world that is known is not told again; fields in another order are no change."""
-    world = {"env": {"a": 1, "b": 2}}
+    world: World = {"env": {"a": 1, "b": 2}}
     assert compare_worlds({"env": {"b": 2, "a": 1}}, known=world) is None
     assert compare_worlds({}, known=None) is None
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from threadkeep.compaction.fallback import Deadline, VainAttempts
 from threadkeep.errors import CompactionStopped, NothingToCompact, ThreadkeepError
 
 log = logging.getLogger(__name__)
 
-Compaction = Callable[[], Coroutine[Any, Any, object]]
+Compaction = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

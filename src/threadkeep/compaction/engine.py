@@ -33,10 +33,10 @@ from threadkeep.compaction.plan import (
 from threadkeep.compaction.quotes import MessageWords, find_entries_in_view, quote_newest
 from threadkeep.compaction.remarks import apply_remarks
 from threadkeep.compaction.report import PlanSummary, summarise
+from threadkeep.compaction.savings import Worth, compute_worth
 from threadkeep.compaction.state_budget import StateFitter
 from threadkeep.compaction.strategies.remote import take_out
 from threadkeep.compaction.strategies.strategy import EXTRACTIVE, Brief, Draft, Goal
-from threadkeep.compaction.worth import Worth, compute_worth
 from threadkeep.dialects import Dialect
 from threadkeep.errors import BrokenWindow, InvalidArgument, NothingToCompact
 from threadkeep.items import Item

@@ -26,7 +26,7 @@ from threadkeep.compaction.ledger import (
     Speaker,
     Update,
 )
-from threadkeep.compaction.speech import is_acknowledgement, shorten
+from threadkeep.compaction.message_shortener import is_acknowledgement, shorten
 from threadkeep.threads import Pointer, parse_pointer
 
 SOURCES_KEPT = 6

@@ -18,9 +18,9 @@ from itertools import chain
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import normalise_text
+from threadkeep.compaction.message_shortener import CUT_MARK, may_bind, obliges, shorten
 from threadkeep.compaction.plan import Plan, Position, Quote
 from threadkeep.compaction.secrets import mask_secrets
-from threadkeep.compaction.speech import CUT_MARK, may_bind, obliges, shorten
 from threadkeep.compaction.transcript import untag
 from threadkeep.items import ItemKind
 from threadkeep.threads import EntryKind, Pointer

@@ -15,17 +15,17 @@ import msgspec
 
 from threadkeep.compaction import Ledger, Outcome, read_ledger
 from threadkeep.compaction.backend import ADOPTED, Backend, Order
-from threadkeep.compaction.continuation import load_carried_memory
+from threadkeep.compaction.carried_memory import load_carried_memory
 from threadkeep.compaction.engine import Proposal, propose
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.fallback import conclude_without_model, draft_with_fallbacks
 from threadkeep.compaction.report import CompactionReport, compare
+from threadkeep.compaction.savings import CACHED_PRICE, check_worth_now
 from threadkeep.compaction.strategies import REMOTE, find_strategy
 from threadkeep.compaction.strategies.remote import find_adopted
 from threadkeep.compaction.strategies.strategy import Goal, Strategy
 from threadkeep.compaction.summariser import choose_model, make_summariser
 from threadkeep.compaction.telemetry import CompactionAttempt, Watch, observe
-from threadkeep.compaction.worth import CACHED_PRICE, check_worth_now
 from threadkeep.dialects import Dialect
 from threadkeep.errors import (
     BrokenWindow,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
+from threadkeep.compaction.message_shortener import cut_middle, tell_briefly
 from threadkeep.compaction.secrets import mask_secrets
-from threadkeep.compaction.speech import cut_middle, tell_briefly
 from threadkeep.dialects.values import STATE_OPENING
 from threadkeep.threads import Pointer
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 import msgspec
 
@@ -38,7 +37,7 @@ def list_called_tools(item: Item) -> list[str]:
     return [name for name in (*own, *named) if isinstance(name, str) and name]
 
 
-def _list_objects(value: object) -> list[dict[str, Any]]:
+def _list_objects(value: object) -> list[dict[str, object]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 

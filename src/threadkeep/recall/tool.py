@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from threadkeep.errors import RecordNotFound
 from threadkeep.recall import Recalled
@@ -14,7 +14,7 @@ DESCRIPTION: Final = (
     " Give words of what you look for, or a pointer such as #123."
 )
 ARGUMENT: Final = "query"
-PARAMETERS: Final[Mapping[str, Any]] = {
+PARAMETERS: Final[Mapping[str, object]] = {
     "type": "object",
     "properties": {ARGUMENT: {"type": "string", "description": "words of what you look for, or a pointer such as #123"}},
     "required": [ARGUMENT],

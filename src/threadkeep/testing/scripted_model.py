@@ -33,7 +33,7 @@ class Calls:
     """Call a tool, after saying `text` if there is any."""
 
     tool: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
     text: str = ""
 
 
@@ -66,7 +66,7 @@ class Holds:
 class Compacts:
     """Compact: return `items`, in the provider's JSON, instead of the history."""
 
-    items: tuple[Mapping[str, Any], ...]
+    items: tuple[Mapping[str, object], ...]
     input_tokens: int | None = None
     output_tokens: int | None = None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from html import escape
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -20,7 +20,7 @@ from threadkeep.threads.reader import load_history, load_live_path, load_records
 from threadkeep.threads.records import VERSION
 from threadkeep.threads.writer import append_items, make_arrival
 
-World: TypeAlias = dict[str, Any]
+World: TypeAlias = dict[str, object]
 
 # The element for host context, so that it is not taken for a person's words.
 ELEMENT: Final = "environment_context"
@@ -40,7 +40,7 @@ class BaselineBody(msgspec.Struct, frozen=True, kw_only=True):
         fields: Always empty, so that readers of other `context` records find no request fields.
     """
 
-    patch: dict[str, Any]
+    patch: dict[str, object]
     result: str
     merged: list[str] = msgspec.field(default_factory=list)
     base: str = ""
@@ -95,9 +95,9 @@ def compare_worlds(world: World, *, known: World | None) -> BaselineBody | None:
     )
 
 
-def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
     """Return the JSON merge patch from `old` to `new`, which have no null fields: what is new first, then what is gone."""
-    patch: dict[str, Any] = {}
+    patch: dict[str, object] = {}
     for name, value in new.items():
         before = old.get(name)
         if isinstance(before, dict) and isinstance(value, dict):
@@ -108,16 +108,14 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
     return patch | {name: None for name in old if name not in new}
 
 
-def apply_merge_patch(value: object, patch: Any) -> Any:
-    """Return `value` after a JSON merge patch."""
-    if not isinstance(patch, dict):
-        return patch
+def apply_merge_patch(value: object, patch: Mapping[str, object]) -> dict[str, object]:
+    """Return `value` after a JSON merge patch of an object."""
     result = dict(value) if isinstance(value, dict) else {}
     for name, inner in patch.items():
         if inner is None:
             result.pop(name, None)
         else:
-            result[name] = apply_merge_patch(result.get(name), inner)
+            result[name] = apply_merge_patch(result.get(name), inner) if isinstance(inner, dict) else inner
     return result
 
 
@@ -148,7 +146,7 @@ def _encode_sorted(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def _drop_nulls(value: Any) -> Any:
+def _drop_nulls(value: object) -> object:
     if not isinstance(value, dict):
         return value
     return {name: _drop_nulls(inner) for name, inner in value.items() if inner is not None}

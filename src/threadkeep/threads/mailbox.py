@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
-from typing import Any, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -240,7 +240,7 @@ class OutgoingMail:
         answers: The task it is the result of.
     """
 
-    content: str | Sequence[Mapping[str, Any]]
+    content: str | Sequence[Mapping[str, object]]
     sender: str = ""
     way: Way = Way.QUEUE
     id: str | None = None

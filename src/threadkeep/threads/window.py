@@ -258,8 +258,8 @@ class Head:
     """
 
     system: str | None = None
-    tools: Sequence[Mapping[str, Any]] = ()
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    tools: Sequence[Mapping[str, object]] = ()
+    fields: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if taken := sorted(SAID_BY_OTHERS & self.fields.keys()):

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,7 +18,7 @@ from threadkeep.compaction.facts.shell import Edit, read_line, read_patch_edits,
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.items import ToolCall, ToolOutput
 
-Json = dict[str, Any]
+Json = dict[str, object]
 Does = Literal["edit", "run", "poll", "list", "look", "other"]
 
 TEXT_CHARS: Final = 160
@@ -398,7 +398,7 @@ def _read_change(tool: str, fields: Json) -> TodoChange | None:
             text=flatten(text), status=_read_status(status) if status else "", id=_pick(fields, ("taskId",))[:TEXT_CHARS]
         )
         return TodoChange(entries=(entry,), replaces=False) if entry.text or entry.id else None
-    entries = next((fields[name] for name in _ENTRIES if isinstance(fields.get(name), list | str)), None)
+    entries = next((value for name in _ENTRIES if isinstance(value := fields.get(name), list | str)), None)
     if isinstance(entries, str):
         entries = [{"text": text, "status": mark} for mark, text in _check.findall(entries)] or None
     if entries is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.continuation import carry_over
+from threadkeep.compaction.carried_memory import carry_over
 from threadkeep.compaction.run import make_checkpoint_record
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import OrdinalConflict, ThreadNotFound

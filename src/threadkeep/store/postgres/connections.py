@@ -87,7 +87,7 @@ class Connections:
                     raise
 
     async def query(
-        self, entering: bytes, entering_values: Mapping[str, Any], query: bytes, values: Mapping[str, Any]
+        self, entering: bytes, entering_values: Mapping[str, object], query: bytes, values: Mapping[str, object]
     ) -> list[tuple[Any, ...]]:
         """Return the rows of one query in a transaction that `entering` begins; all of it goes out in one message."""
 
@@ -104,7 +104,7 @@ class Connections:
             async with self._pool.connection() as connection:
                 await connection.execute(statement)
 
-    async def try_last_statement(self, statement: bytes, values: Mapping[str, Any]) -> None:
+    async def try_last_statement(self, statement: bytes, values: Mapping[str, object]) -> None:
         """Run one statement if a server is reachable at once; nothing depends on it."""
         with suppress(psycopg.Error):
             async with self._pool.connection(timeout=LAST_STATEMENT_SECONDS) as connection:

@@ -210,7 +210,7 @@ class PostgresStore:
                 self._threads[thread_id] = known
         return known
 
-    async def _query(self, query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    async def _query(self, query: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         """Return what one query finds in a transaction of this tenant, which sees no other tenant's rows."""
         return await self._connections.query(QUERIES["enter_tenant"], self._entering, QUERIES[query], values)
 

@@ -9,8 +9,8 @@ from tests.histories import RESPONSES, Json, Rollout, answered, call, environmen
 
 from threadkeep.compaction.engine import NO_DRAFT, conclude, propose
 from threadkeep.compaction.plan import Position
+from threadkeep.compaction.savings import Worth, compute_worth, foresee_worth, measure_request_growth
 from threadkeep.compaction.strategies.strategy import Goal
-from threadkeep.compaction.worth import Worth, compute_worth, foresee_worth, measure_request_growth
 from threadkeep.items import Item
 from threadkeep.tokens import estimate_item
 
