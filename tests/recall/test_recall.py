@@ -47,6 +47,27 @@ async def test_words_find_what_was_compacted_away(tk: Threadkeep) -> None:
     assert len(hits[0].text) <= EXCERPT_CHARS + 2
 
 
+async def test_an_answer_is_found_by_the_words_of_the_message_before_it(tk: Threadkeep) -> None:
+    """An answer seldom repeats its question: it comes before messages that share one word with what is asked."""
+    thread = await tk.thread("t")
+    chatter = [item for at in range(30) for item in (said(f"A dog barked on day {at}."), answered(f"Day {at} was fine."))]
+    await thread.record(
+        [*chatter, said("Where did you adopt your dog Biscuit?"), answered("At the shelter on Elm Street."), *chatter]
+    )
+    hits = await thread.recall("Where was the dog Biscuit adopted?", limit=2)
+    assert any("Elm Street" in hit.text for hit in hits)
+
+
+async def test_what_is_named_exactly_is_found_and_shown(tk: Threadkeep) -> None:
+    """A path is found among outputs that hold its words apart, and the excerpt of a long line shows it."""
+    thread = await tk.thread("t")
+    apart = [(call(f"c{at}"), output(f"c{at}", f"show the output of bash, node js {at}; " * 60)) for at in range(40)]
+    line = f"{'x = 1; ' * 400}from './bash.js' import run"
+    await thread.record([said("Look."), call("it"), output("it", line), *(item for pair in apart for item in pair)])
+    (hit, *_) = await thread.recall("show the output with `./bash.js`")
+    assert "./bash.js" in hit.text
+
+
 async def test_cjk_words_are_found(tk: Threadkeep) -> None:
     """A script without spaces is searched like any other."""
     thread = await tk.thread("t")

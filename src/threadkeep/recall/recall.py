@@ -16,7 +16,7 @@ from threadkeep.dialects import Dialect
 from threadkeep.errors import RecordNotFound
 from threadkeep.items import Item, View
 from threadkeep.store import Record, RecordKind, Search, Span, ThreadStore
-from threadkeep.store.search_words import CJK, FUNCTION_WORDS
+from threadkeep.store.search_words import CJK, FUNCTION_WORDS, find_exact
 from threadkeep.threads import LivePath, Pointer, SaidBody, read_remark
 from threadkeep.threads.tombstones import ERASED
 
@@ -95,7 +95,10 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A search term: a pair of characters anywhere, or the beginning of a word (`whole` if it is the whole word)."""
+    """A search term: a pair of characters anywhere, or the beginning of a word (`whole` if it is the whole word).
+
+    What a question names exactly, a path or an identifier, is a term of its own beside its words.
+    """
 
     text: str
     anywhere: bool = False
@@ -187,10 +190,19 @@ def _score(folded: _Folded, weights: Mapping[_Term, float]) -> tuple[float, int]
             weights[term] * max(held.get(term, 0.0), *(BESIDE * side.get(term, 0.0) for side in sides), far)
             for term, far in anywhere.items()
         )
-        best = max(best, (score / (1 + LENGTH_COST * math.log1p(over)), breaks[number]))
+        best = max(best, (score / (1 + LENGTH_COST * math.log1p(over)), number))
     if not statements:
         best = (BESIDE * sum(weights[term] * worth for term, worth in context.items()), 0)
-    return best[0] * _weigh_speaker(folded.candidate), best[1]
+    score, number = best
+    at = _find_answer(folded.text, breaks[number], statements.get(number, {}), weights)
+    return score * _weigh_speaker(folded.candidate), at
+
+
+def _find_answer(text: str, start: int, held: Mapping[_Term, float], weights: Mapping[_Term, float]) -> int:
+    """Return where a statement begins; in a long one, where its heaviest word is."""
+    heaviest = max(held, key=lambda term: held[term] * weights[term], default=None)
+    at = start if heaviest is None else text.find(heaviest.text, start)
+    return at if at - start > EXCERPT_CHARS // 2 else start
 
 
 def _weigh_speaker(candidate: Candidate) -> float:
@@ -199,7 +211,7 @@ def _weigh_speaker(candidate: Candidate) -> float:
 
 def _parse_terms(query: str) -> list[_Term]:
     """Return the search terms of a question, each once."""
-    found: dict[_Term, None] = {}
+    found = {_Term(_fold_text(name), whole=True): None for name in find_exact(query)}
     words = _WORD.findall(_fold_text(query))
     for word in [word for word in words if word not in _PLAIN_FUNCTION_WORDS] or words:
         if _CJK.match(word):
@@ -207,6 +219,8 @@ def _parse_terms(query: str) -> list[_Term]:
             found.update(dict.fromkeys(_Term(pair, anywhere=True) for pair in pairs))
         else:
             found[_Term(word[:STEM_CHARS], whole=len(word) < LEAST_PREFIX)] = None
+            if len(word) > STEM_CHARS and not word.isalpha():
+                found[_Term(word, whole=True)] = None
     return list(found)[:MOST_TERMS]
 
 
@@ -245,9 +259,11 @@ PROPOSED_PER_HIT = 24
 # By how much the search grows while most hits are echoes, and its limit.
 ASKED_AGAIN = 4
 MOST_ASKED = 64
-# How many of the best are ranked with the other half of their call, and how far apart halves may be.
-PAIRED_PER_HIT = 3
-PAIR_REACH = 8
+# How many of the best are ranked together with the records near them, and how many ordinals away those may be.
+ANCHORS_PER_HIT = 4
+REACH, PAIR_REACH = 4, 8
+# The share of a neighbour's score that a record gets, by its distance in items.
+NEIGHBOURS = {-2: 0.17, -1: 0.35, 1: 0.35, 2: 0.17}
 # Kinds that are no content and are not searched.
 UNSEARCHED = frozenset(RecordKind) - {RecordKind.ITEM, RecordKind.NOTE}
 
@@ -270,6 +286,10 @@ class _Proposed:
     view: View
     text: str
     context: str = ""
+
+    @property
+    def pointer(self) -> Pointer:
+        return Pointer(self.record.thread_id, self.record.ordinal)
 
     @property
     def candidate(self) -> Candidate:
@@ -302,22 +322,25 @@ async def recall_by_words(
     """Return the best matches on the live path, each with the part that matches.
 
     The index proposes records by their words; `Ranking` orders them by how close the words are and who said them. Earlier
-    recall calls and outputs are left out. A tool's output is ranked together with its call, because a question's words are often
-    in the call and the answer in the output.
+    recall calls and outputs are left out. The best bring the records near them, for a question's words are often in a call and
+    the answer in its output, or in one message and the answer in the next.
     """
     looked = await _propose(store, index, path, query, dialect=dialect, wanted=limit * PROPOSED_PER_HIT)
     ranking = Ranking([each.candidate for each in looked], query)
-    first = ranking.select_best(limit * PAIRED_PER_HIT)
-    pairs = await _add_pairs(store, path, [looked[each.number] for each in first], dialect=dialect)
-    everything = [*looked, *pairs]
-    ranked = [*first, *(ranking.judge(each.candidate, number=len(looked) + at) for at, each in enumerate(pairs))]
-    found: dict[Pointer, Recalled] = {}
-    for each in sorted(ranked, key=lambda each: -each.score):
-        record, text = everything[each.number].record, everything[each.number].text
-        pointer = Pointer(record.thread_id, record.ordinal)
-        if each.score > 0 and pointer not in found:
-            found[pointer] = Recalled(pointer=pointer, text=quote(text, at=each.at), score=round(each.score, 3), kind=record.kind)
-    return list(found.values())[:limit]
+    best = [looked[each.number] for each in ranking.select_best(limit * ANCHORS_PER_HIT)]
+    around = await _read_around(store, path, best, looked, dialect=dialect)
+    own = [ranking.judge(each.candidate, number=at) for at, each in enumerate(around)]
+    scores = _add_neighbours(around, own)
+    ranked = [each for each in sorted(own, key=lambda each: (-scores[each.number], -each.number)) if scores[each.number] > 0]
+    return [
+        Recalled(
+            pointer=around[each.number].pointer,
+            text=quote(around[each.number].text, at=each.at),
+            score=round(scores[each.number], 3),
+            kind=around[each.number].record.kind,
+        )
+        for each in ranked[:limit]
+    ]
 
 
 async def _propose(
@@ -340,21 +363,34 @@ async def _propose(
         asked *= ASKED_AGAIN
 
 
-async def _add_pairs(store: ThreadStore, path: LivePath, looked: Sequence[_Proposed], *, dialect: Dialect) -> list[_Proposed]:
-    """Return the outputs among and near these records, each with its call as context."""
-    near: set[Pointer] = set()
-    for each in looked:
-        reach = range(1, PAIR_REACH) if each.view.opens else range(-PAIR_REACH + 1, 0) if each.view.closes else ()
-        near.update(Pointer(each.record.thread_id, each.record.ordinal + step) for step in reach)
-    on_path = (pointer for pointer in near if path.find_thread(pointer.ordinal) == pointer.thread_id)
-    around = [*looked, *(_make_proposed(record, dialect) for record in await _read(store, on_path))]
+async def _read_around(
+    store: ThreadStore, path: LivePath, best: Sequence[_Proposed], looked: Sequence[_Proposed], *, dialect: Dialect
+) -> list[_Proposed]:
+    """Return the best records and those near them, oldest first, each output with its call as context."""
+    near: dict[Pointer, None] = {}
+    for each in best:
+        reach = PAIR_REACH if each.view.opens or each.view.closes else REACH
+        for ordinal in range(each.record.ordinal - reach, each.record.ordinal + reach + 1):
+            if path.find_thread(ordinal) == each.record.thread_id:
+                near[Pointer(each.record.thread_id, ordinal)] = None
+    known = {each.pointer: each for each in looked}
+    read = [_make_proposed(record, dialect) for record in await _read(store, [at for at in near if at not in known])]
+    known.update((each.pointer, each) for each in read if not is_echo(each.view))
+    around = sorted((known[at] for at in near if at in known), key=lambda each: each.record.ordinal)
     calls = {call: each for each in around for call in each.view.opens}
-    chosen = {call for each in looked for call in (*each.view.opens, *each.view.closes)}
-    return [
-        replace(each, context="\n".join(calls[call].text for call in each.view.closes if call in calls))
-        for each in around
-        if chosen.intersection(each.view.closes)
-    ]
+    return [replace(each, context="\n".join(calls[call].text for call in each.view.closes if call in calls)) for each in around]
+
+
+def _add_neighbours(around: Sequence[_Proposed], own: Sequence[Ranked]) -> list[float]:
+    """Return the scores of records; a message has a share of those beside it, for an answer often follows its question."""
+    scores = [found.score for found in own]
+    spoken = [at for at, each in enumerate(around) if not (each.view.opens or each.view.closes)]
+    for place, at in enumerate(spoken):
+        for step, share in NEIGHBOURS.items():
+            other = spoken[place + step] if 0 <= place + step < len(spoken) else at
+            if other != at and abs(around[other].record.ordinal - around[at].record.ordinal) <= PAIR_REACH:
+                scores[at] += share * own[other].score
+    return scores
 
 
 async def _read(store: ThreadStore, pointers: Iterable[Pointer]) -> list[Record]:

@@ -16,6 +16,9 @@ CJK = (
 )
 _CJK_CHARACTER = re.compile(f"([{CJK}])")
 _WORD = re.compile(f"[{CJK}]+|(?:(?![{CJK}])\\w)+")
+# Paths, identifiers and ids: letters or digits joined by signs, and what stands in quotation marks.
+_JOINED = re.compile(r"[A-Za-z0-9]+(?:[./:@#_\\~+-]+[A-Za-z0-9]+)+")
+_QUOTED = re.compile(r"\"([^\"\n\0]{2,120})\"|`([^`\n\0]{2,120})`|“([^”\n\0]{2,120})”|«([^»\n\0]{2,120})»")
 
 
 # Words that occur in any question and say nothing about its answer. Transcripts are mostly code and logs, where these words are
@@ -53,6 +56,12 @@ def split_phrases(query: str) -> list[str]:
     """
     found = dict.fromkeys(_find_phrases(query))
     return [phrase for phrase in found if phrase.casefold() not in FUNCTION_WORDS] or list(found)
+
+
+def find_exact(query: str) -> list[str]:
+    """Return what a query names exactly, each once: paths, identifiers, and what it quotes."""
+    quoted = ["".join(found) for found in _QUOTED.findall(query)]
+    return list(dict.fromkeys(each.strip() for each in (*quoted, *_JOINED.findall(query)) if any(map(str.isalnum, each))))
 
 
 def _find_phrases(query: str) -> Iterator[str]:

@@ -34,7 +34,7 @@ from threadkeep.store.postgres.listener import Listener
 from threadkeep.store.postgres.migrations import Migrated, migrate
 from threadkeep.store.postgres.sql_files import QUERIES
 from threadkeep.store.postgres.writer import Writer
-from threadkeep.store.search_words import PREFIX_CHARS, space_cjk, split_phrases
+from threadkeep.store.search_words import PREFIX_CHARS, find_exact, space_cjk, split_phrases
 
 NO_ROLE = "none"
 INDEX_BATCH = 500
@@ -280,8 +280,9 @@ def extract_words(text: str) -> str:
 def make_expression(query: str) -> str:
     """Return an expression that matches any phrase of `query`, or "" if it has none; each phrase is quoted."""
     found = split_phrases(query)
-    prefixes = dict.fromkeys(f"{_quote(word[:PREFIX_CHARS])}:*" for word in found if len(word) > PREFIX_CHARS and word.isalpha())
-    return " | ".join((*map(_quote, found), *prefixes))
+    prefixes = dict.fromkeys(f"{_quote(word[:PREFIX_CHARS])}:*" for word in found if len(word) >= PREFIX_CHARS and word.isalpha())
+    exact = [name for name in map(space_cjk, find_exact(query)) if name]
+    return " | ".join(dict.fromkeys((*map(_quote, (*found, *exact)), *prefixes)))
 
 
 def _quote(phrase: str) -> str:

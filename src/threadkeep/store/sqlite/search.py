@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from threadkeep.store.base import Hit, Span
-from threadkeep.store.search_words import PREFIX_CHARS, space_cjk, split_phrases
+from threadkeep.store.search_words import PREFIX_CHARS, find_exact, space_cjk, split_phrases
 from threadkeep.store.sqlite.operations import unpack_body
 from threadkeep.store.sqlite.sql_files import QUERIES
 
@@ -42,15 +42,17 @@ def make_expression(query: str) -> str:
     """Return an FTS5 expression that matches any phrase of `query`, or "" if it has none.
 
     Phrases are quoted, so operators, column names and quotes in a query are data. Phrases that are near each other in the query
-    and in a text count once more; of a longer word its beginning counts as well.
+    and in a text count once more, and so does what the query names exactly; of a longer word its beginning counts as well.
     """
+    exact = [f'"{space_cjk(name)}"' for name in find_exact(query) if '"' not in name]
     found = split_phrases(query)
     quoted = [f'"{phrase}"' for phrase in found]
     prefixes = dict.fromkeys(
         f'"{phrase[:PREFIX_CHARS]}"*' for phrase in found if len(phrase) >= PREFIX_CHARS and phrase.isalpha()
     )
     pairs = [(first, then) for at, first in enumerate(quoted[:MOST_PAIRED]) for then in quoted[at + 1 : at + PAIR_REACH]]
-    return " OR ".join((*quoted, *prefixes, *(f"NEAR({first} {then}, {NEAR_WORDS})" for first, then in pairs)))
+    near = (f"NEAR({first} {then}, {NEAR_WORDS})" for first, then in pairs)
+    return " OR ".join(dict.fromkeys((*quoted, *exact, *prefixes, *near)))
 
 
 def read_index_state(connection: sqlite3.Connection) -> IndexState:
