@@ -51,6 +51,11 @@ def test_a_sentence_about_a_fragment_is_the_persons(samples: DialectSamples, tex
         ("This session is being continued from a previous conversation. So far: …", "client_summary"),
         ("[Request interrupted by user]", None),
         ("What did we do so far?", None),
+        (
+            "The conversation history before this point was compacted into the following summary:\n\n<summary>\n"
+            "<summary>Done: all.</summary>\n\n---\n\n**Turn Context:**\n\n<summary>Half.</summary>\n</summary>",
+            "client_summary",
+        ),
     ],
 )
 def test_what_only_a_host_says_is_nobodys(samples: DialectSamples, text: str, section: str | None) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.doubles.prefix_growth import prefix_faults
 from tests.doubles.provider_rules import BINDING_BETA
 from tests.doubles.script import call, say
-from tests.gateway.client import WIRES, Client, Provider, outputs_of, person, records, talk, text_of
+from tests.gateway.client import WIRES, Client, Provider, outputs_of, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import find_dialect
@@ -127,6 +127,18 @@ async def test_one_compaction_serves_everyone_who_needs_it(tk: Threadkeep) -> No
     await asyncio.gather(*(each.ask("Go on.") for each in asking))
     assert await checkpoints(tk) == 1
     assert {request.raw for request in client.provider.requests[-5:]} == {client.provider.requests[-1].raw}
+
+
+async def test_the_lease_of_a_killed_gateway_holds_nothing_up(tk: Threadkeep) -> None:
+    """Killed while it drafted a compaction, it left a lease; the next gateway compacts a full window all the same."""
+    client = talk(tk, "responses")
+    await filled(client)
+    [thread] = await threads(tk)
+    now_ms = tk.backend.clock.now_ms()
+    assert await tk.backend.store.acquire(f"compact:{thread.id}", holder="killed", now_ms=now_ms, ttl_ms=120_000)
+    client.conversations = talk(tk, "responses", rules=Rules(auto_compact="background")).conversations
+    await client.ask("Go on.")
+    assert "session_compact_state" in text_of(client.provider.last)
 
 
 async def test_another_thread_is_not_slowed(tk: Threadkeep) -> None:

@@ -11,7 +11,7 @@ from tests.doubles.prefix_growth import prefix_faults
 from tests.doubles.provider_rules import BINDING_BETA, count_markers
 from tests.doubles.script import call, reasoning, say
 from tests.doubles.wires import Spoken
-from tests.gateway.client import WIRES, Client, Provider, RefusedByProvider, person, records, talk, text_of, threads
+from tests.gateway.client import WIRES, Client, Provider, RefusedByProvider, outputs_of, person, records, talk, text_of, threads
 
 from threadkeep import Config, Threadkeep
 from threadkeep.dialects import Request, find_dialect
@@ -63,23 +63,27 @@ async def test_rule_11_thinking_of_turns_that_are_over_is_stripped_from_a_rewrit
     assert prefix_faults(client.provider.requests) == []
 
 
-async def looped(client: Client, steps: int) -> None:
-    """Run a tool loop of so many steps in which the model thinks before every call."""
+async def looped(client: Client, steps: int, *, reminded: bool = False) -> None:
+    """Run a tool loop of so many steps in which the model thinks before every call; its host may remind it behind each output."""
     await client.ask("Check all files.", call("bash", {"command": "0"}, call_id="c0", encrypted_reasoning="why 0"))
     for number in range(steps):
         reply = call("bash", {"command": f"{number + 1}"}, call_id=f"c{number + 1}", encrypted_reasoning=f"why {number + 1}")
-        await client.tool({f"c{number}": f"file {number} " + "is fine " * 80}, reply)
+        client.history.extend(outputs_of("messages", {f"c{number}": f"file {number} " + "is fine " * 80}))
+        if reminded:
+            client.history.append({"role": "system", "content": f"The user has waited for {number} minutes."})
+        await client.send(reply)
 
 
+@pytest.mark.parametrize("reminded", [False, True])
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-4-5", "claude-of-tomorrow"])
-async def test_rule_11_a_running_tool_loop_is_compacted_at_the_limit(store_file: Path, model: str) -> None:
+async def test_rule_11_a_running_tool_loop_is_compacted_at_the_limit(store_file: Path, model: str, *, reminded: bool) -> None:
     """Thinking never holds a compaction up: every request fits, none is refused, each checkpoint moves the prefix once."""
     async with Threadkeep(Config(store=str(store_file), model_context_window=6_000)) as tk:
         client = thinking(tk, Rules(auto_compact="on"))
         client.fields["model"] = model
         for turn in range(3):
             await client.ask(f"Step {turn}.", say("fine", encrypted_reasoning=f"thought {turn}"))
-        await looped(client, 100)
+        await looped(client, 100, reminded=reminded)
         await client.tool({"c100": "done"}, say("All are fine."))
         await client.ask("What next?", say("Nothing.", encrypted_reasoning="rest"))
         await client.ask("Sure?")
@@ -106,6 +110,20 @@ async def test_rule_11_the_thinking_of_turns_that_are_over_is_stripped_beside_a_
     assert thoughts(client.provider.last) == 2
     await client.ask("Thanks.")
     assert thoughts(client.provider.last) == 3
+
+
+async def test_rule_11_a_loop_that_was_cut_off_keeps_its_thinking(tk: Threadkeep) -> None:
+    """Told to go on, the model is told so in the message that holds the last output, and its loop goes on."""
+    client = thinking(tk, Rules(auto_compact="on"))
+    await looped(client, 30)
+    client.history.extend(outputs_of("messages", {"c30": "fine"}))
+    await client.ask("You were cut off. Go on.", call("bash", {"command": "31"}, call_id="c31", encrypted_reasoning="why 31"))
+    [thread] = await threads(tk)
+    await thread.compact(target="1200")
+    await client.tool({"c31": "fine"}, say("Done.", encrypted_reasoning="so"))
+    last = text_of(client.provider.last)
+    assert "session_compact_state" in last
+    assert 1 < thoughts(client.provider.last) == last.count('"tool_use"') < 30
 
 
 async def test_rule_11_without_thinking_asked_for_all_of_it_is_stripped(tk: Threadkeep) -> None:

@@ -61,6 +61,7 @@ def judged(wire: WireName, body: bytes, *, path: str | None = None, headers: dic
         ("You are a title generator. You output ONLY a title.", "Generate a title for this conversation"),
         ("You are a context summarization agent.", "Summarise <conversation>\n[User]: hi\n</conversation>"),
         ("You are a context summarization assistant.", "<conversation>hi</conversation> now"),
+        ("You are a context summarization assistant.", "# Conversation\n[User]: hi\n\n# Instructions\nSummarise."),
     ],
 )
 async def test_titles_and_summaries_of_opencode_and_pi_are_told_on_every_wire(
@@ -68,6 +69,13 @@ async def test_titles_and_summaries_of_opencode_and_pi_are_told_on_every_wire(
 ) -> None:
     """No tools and instructions of its own make one."""
     assert judged(wire, instructed(wire, instructions, person(wire, said)))
+
+
+async def test_pi_sets_the_effort_of_a_summary_behind_it() -> None:
+    """Its message in the system's role says nothing."""
+    asking = person("messages", "<conversation>hi</conversation> now")
+    effort = {"role": "system", "content": [], "output_config": {"effort": "medium"}}
+    assert judged("messages", instructed("messages", "You are a context summarization assistant", asking, effort))
 
 
 @pytest.mark.parametrize("wire", WIRES)

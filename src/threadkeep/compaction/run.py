@@ -328,7 +328,8 @@ class _Compaction:
         )
         with observe(self._backend.policy.observer, watched) as watch:
             async with hold_lease(self._backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
-                if lease is None and not order.dry_run:
+                # Who can wait no longer goes on without a lease: its holder may be dead.
+                if lease is None and not order.dry_run and not order.deadline.has_passed:
                     raise CompactionRunning(thread_id)
                 # A lost lease stops nothing: the first commit wins, and the other one is stale.
                 try:

@@ -181,7 +181,7 @@ def _passage(text: str, position: int) -> _Fragment | None:
 
 
 def _passage_stop(passage: Passage, text: str, start: int) -> int | None:
-    closed = text.find(passage.closing, start) if passage.closing else -1
+    closed = _find_end(passage.closing, text, start) if passage.closing else -1
     if closed < 0 and passage.any_case:
         closed = text.find(passage.closing.lower(), start)
     if passage.whole:
@@ -189,6 +189,17 @@ def _passage_stop(passage: Passage, text: str, start: int) -> int | None:
         return end if closed >= 0 and _ends_there.match(text, end) else None
     line_end = text.find("\n", closed) if closed >= 0 else -1
     return line_end if line_end >= 0 else len(text)
+
+
+def _find_end(closing: str, text: str, start: int) -> int:
+    """Return where a passage is closed: the end of an element may close another of its name within it."""
+    depth = 0
+    names = re.compile(f"<(/?){re.escape(closing.removeprefix('</'))}")
+    for found in names.finditer(text, start):
+        depth += -1 if found[1] else 1
+        if depth == 0:
+            return found.start()
+    return text.find(closing, start)
 
 
 def _element_fragment(name: str, inner: str, *, start: int, stop: int, titled_reminders: bool) -> _Fragment:

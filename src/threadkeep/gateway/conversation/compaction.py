@@ -18,7 +18,14 @@ from threadkeep.compaction.run import compact_thread
 from threadkeep.compaction.strategies.strategy import Phase
 from threadkeep.compaction.trigger import measure_room
 from threadkeep.dialects import Dialect
-from threadkeep.errors import CompactionError, CompactionStopped, Conflict, NothingToCompact, ThreadkeepError
+from threadkeep.errors import (
+    CompactionError,
+    CompactionRunning,
+    CompactionStopped,
+    Conflict,
+    NothingToCompact,
+    ThreadkeepError,
+)
 from threadkeep.gateway.conversation.compaction_model import ClientCompactor, ClientModel
 from threadkeep.gateway.conversation.hints import Hints, find_request_limits
 from threadkeep.gateway.conversation.lookup import ThreadLookup
@@ -155,7 +162,15 @@ class Compactor:
 
     async def _compact(self, known: KnownThread, opened: OpenRequest, order: Order) -> CompactionReport:
         order, limits = self._with_model(order, known, opened), find_request_limits(self._backend, opened.hints)
-        return await self._compactions.compact(known, order, seed=self._seed(opened), limits=limits)
+        seed = self._seed(opened)
+        try:
+            return await self._compactions.compact(known, order, seed=seed, limits=limits)
+        except CompactionRunning:
+            if order.trigger != "auto":
+                raise
+            # This request is too large as it is, and whoever holds the lease may have been killed.
+            order.deadline.set(seconds=0)
+            return await self._compactions.compact(known, order, seed=seed, limits=limits)
 
     def _with_model(self, order: Order, known: KnownThread, opened: OpenRequest) -> Order:
         """Return an order that may ask the client's own model, on its warm prefix, where the rules allow that."""
@@ -320,7 +335,7 @@ class RunningCompactions:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, NothingToCompact):
             self.mark_futile(known, tokens=tokens, due="in_background")
-        elif isinstance(error, ThreadkeepError):
+        elif isinstance(error, ThreadkeepError) and not isinstance(error, CompactionRunning):
             log.warning("a compaction of thread %s failed in the background: %s", known.thread_id, error.code)
             try:
                 await self._note(known, error)

@@ -175,13 +175,13 @@ class SideRequestKind:
     """A side request without tools, recognised by its first instructions and by the text of its only message."""
 
     instructions: str
-    says: str = ""
+    says: tuple[str, ...] = ()
 
 
 WITHOUT_TOOLS: Final = (
     SideRequestKind(instructions="You are a title generator"),
-    SideRequestKind(instructions="You are a context summarization agent", says="<conversation>"),
-    SideRequestKind(instructions="You are a context summarization assistant", says="<conversation>"),
+    SideRequestKind(instructions="You are a context summarization agent", says=("<conversation>",)),
+    SideRequestKind(instructions="You are a context summarization assistant", says=("<conversation>", "# Conversation\n")),
 )
 # Qwen Code gives its note taker the conversation, and tools.
 NOTE_TAKER: Final = "You are now acting as the managed memory extraction subagent"
@@ -219,4 +219,6 @@ def acts_for_its_client(request: Request, dialect: Dialect) -> bool:
 def _matches(kind: SideRequestKind, request: Request, dialect: Dialect) -> bool:
     if not dialect.api.find_instructions(request).lstrip().startswith(kind.instructions):
         return False
-    return not kind.says or (len(request.items) == 1 and kind.says in dialect.view(request.items[0]).text)
+    # pi sets the model's effort in a message of the system's.
+    said = [view.text for item in request.items if (view := dialect.view(item)).role is not Role.SYSTEM] if kind.says else []
+    return not kind.says or (len(said) == 1 and any(words in said[0] for words in kind.says))

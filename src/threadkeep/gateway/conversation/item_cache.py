@@ -117,8 +117,8 @@ class History:
 
     @property
     def in_tool_loop(self) -> bool:
-        """Whether the history ends with a tool output, so that the turn goes on."""
-        return bool(self.infos) and self.infos[-1].is_output
+        """Whether the history ends with a tool output, so that the turn goes on; hosts put reminders behind one."""
+        return next((info.is_output for info in reversed(self.infos) if not info.is_host), False)
 
 
 class ItemCache:

@@ -195,12 +195,26 @@ def find_loop_start(history: History, *, until: int) -> int | None:
 
     What came later does not matter, so that the answer is the same for every request of a window.
     """
-    before = history.infos[:until]
-    asked = [index for index, info in enumerate(before) if info.by_person and not history.aside[index]]
-    start = asked[-1] + 1 if asked else 0
-    goes_on = history.in_tool_loop and len(history.infos) - len(history.turn) == start
-    is_running = bool(before) and (before[-1].is_output or goes_on)
-    return start if is_running and any(info.is_sealed for info in before[start:]) else None
+    start, is_running = _find_turn(history, until=until)
+    is_running = is_running or _find_turn(history, until=len(history.infos)) == (start, True)
+    return start if is_running and any(info.is_sealed for info in history.infos[start:until]) else None
+
+
+def _find_turn(history: History, *, until: int) -> tuple[int, bool]:
+    """Return where the newest turn of the first `until` items begins, and whether it waits for the model behind a tool's output.
+
+    What a person says right behind an output, to steer the model or to go on after a crash, is part of the turn: the API sees
+    both as one message.
+    """
+    start, waits = 0, False
+    for index, (info, aside) in enumerate(zip(history.infos[:until], history.aside, strict=False)):
+        if aside or info.is_host:
+            continue
+        if not info.by_person:
+            waits = info.is_output
+        elif not waits:
+            start = index + 1
+    return start, waits
 
 
 def remove_refused(window: Sequence[WindowItem], context: ThreadContext, *, dialect: Dialect, bound: int) -> list[WindowItem]:
