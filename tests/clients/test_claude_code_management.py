@@ -11,7 +11,7 @@ from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import call, say
 from tests.drivers.claude_code import ClaudeCode
 from tests.drivers.gateway_process import gateway_process
-from tests.drivers.npm import CLAUDE_CODE_2_1_327
+from tests.drivers.npm import CLAUDE_CODE_2_1_328
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -31,7 +31,7 @@ async def test_a_provider_without_context_management(installed: Installed, tmp_p
         gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
     ):
         client = ClaudeCode(
-            await installed(CLAUDE_CODE_2_1_327),
+            await installed(CLAUDE_CODE_2_1_328),
             home=tmp_path / "home",
             cwd=tmp_path / "work",
             base_url=gateway.base_url.removesuffix("/v1"),

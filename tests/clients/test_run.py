@@ -16,7 +16,7 @@ from tests.clients.conftest import Installed
 from tests.clients.play import titles
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import Received, Reply, call, say
-from tests.drivers.npm import CLAUDE_CODE_2_1_327, CLINE, CODEX_0_169, OPENCODE, PI_0_87, QWEN, NpmClient
+from tests.drivers.npm import CLAUDE_CODE_2_1_328, CLINE, CODEX_0_169, NODE_22, OPENCODE, PI_1_5, QWEN, NpmClient
 from tests.drivers.process import Ended, client_environment, run_to_end
 
 from threadkeep import Config, Threadkeep
@@ -70,7 +70,7 @@ def run_in_codex(command: str) -> Reply:
 
 CLAUDE = Subject(
     name="claude",
-    npm=CLAUDE_CODE_2_1_327,
+    npm=CLAUDE_CODE_2_1_328,
     look=run_shell("Bash", description="look"),
     first=("--dangerously-skip-permissions", "-p", "{}"),
     then=("--dangerously-skip-permissions", "--continue", "-p", "{}"),
@@ -139,8 +139,10 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
 class Stage:
     """A home with the user's settings, a folder to work in, and the client on the path."""
 
-    def __init__(self, folder: Path, subject: Subject, command: Path) -> None:
-        self.home, self.work, self._subject, self._command = folder / "home", folder / "work", subject, command
+    def __init__(self, folder: Path, subject: Subject, command: Path, node: Path | None = None) -> None:
+        self.home, self.work, self._subject = folder / "home", folder / "work", subject
+        self._places = [str(each.parent) for each in (node, command) if each is not None]
+        self._command = command
         self.work.mkdir(parents=True)
         (self.work / "notes.txt").write_text(NOTES)
         for name, text in {**subject.files, ".netrc": "machine example.org\n"}.items():
@@ -150,7 +152,7 @@ class Stage:
 
     def environment(self, **more: str) -> dict[str, str]:
         bare = client_environment(self.home, **self._subject.environment, **more)
-        return {**bare, "PATH": f"{self._command.parent}{os.pathsep}{bare['PATH']}"}
+        return {**bare, "PATH": os.pathsep.join([*self._places, bare["PATH"]])}
 
     def words(self, turn: int, text: str) -> list[str]:
         chosen = self._subject.first if turn == 0 else self._subject.then
@@ -165,9 +167,13 @@ class Stage:
 
     async def run(self, turn: int, text: str, root: str, **more: str) -> Ended:
         """Run the client through `threadkeep run`."""
-        environment = self.environment(THREADKEEP_OPENAI_UPSTREAM=f"{root}/v1", THREADKEEP_ANTHROPIC_UPSTREAM=root, **more)
-        words = (sys.executable, "-m", "threadkeep.cli", "run", self._subject.name, "--", *self.words(turn, text))
+        words, environment = self.through_us(self.words(turn, text), root, **more)
         return await run_to_end(words, cwd=self.work, environment=environment, seconds=TURN_SECONDS)
+
+    def through_us(self, words: Sequence[str], root: str, **more: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return the command that runs the client with these arguments through `threadkeep run`, and its environment."""
+        environment = self.environment(THREADKEEP_OPENAI_UPSTREAM=f"{root}/v1", THREADKEEP_ANTHROPIC_UPSTREAM=root, **more)
+        return (sys.executable, "-m", "threadkeep.cli", "run", self._subject.name, "--", *words), environment
 
 
 @pytest.mark.parametrize("subject", [CLAUDE, CODEX, OPENCODE_SUBJECT], ids=lambda subject: subject.name)
@@ -242,7 +248,7 @@ CLINE_KEY = {
 TALKERS = [
     talker("qwen", QWEN, "--auth-type", "openai", "{}", OPENAI_API_KEY="sk-mock", OPENAI_MODEL="qwen3-coder-plus"),
     talker("cline", CLINE, "{}", files={".cline/data/settings/providers.json": json.dumps(CLINE_KEY)}),
-    talker("pi", PI_0_87, "-p", "{}", ANTHROPIC_API_KEY="sk-ant-mock", PI_OFFLINE="1"),
+    talker("pi", PI_1_5, "-p", "{}", ANTHROPIC_API_KEY="sk-ant-mock", PI_OFFLINE="1"),
 ]
 
 
@@ -250,10 +256,8 @@ TALKERS = [
 @pytest.mark.timeout(600)
 async def test_one_turn(subject: Subject, installed: Installed, tmp_path: Path) -> None:
     """The answer comes through, with the user's key; their settings stay as they are, and the summary names the thread."""
-    node = await run_to_end(("node", "--version"), cwd=tmp_path, environment=None, seconds=TURN_SECONDS)
-    if subject.npm is PI_0_87 and node.stdout < b"v22":
-        pytest.skip("pi needs Node 22 or later")
-    stage = Stage(tmp_path, subject, await installed(subject.npm))
+    node = await installed(NODE_22) if subject.npm.newer_node else None
+    stage = Stage(tmp_path, subject, await installed(subject.npm), node)
     mine = {name: digests(stage.home)[name] for name in (*subject.files, ".netrc")}
 
     def answer(received: Received) -> Reply:

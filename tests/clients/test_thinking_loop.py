@@ -15,7 +15,7 @@ from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import call, say
 from tests.drivers.claude_code import ClaudeCode
 from tests.drivers.gateway_process import gateway_process
-from tests.drivers.npm import CLAUDE_CODE_2_1_327
+from tests.drivers.npm import CLAUDE_CODE_2_1_328
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
@@ -37,7 +37,7 @@ async def test_a_loop_that_thinks_is_compacted_on_its_way(tmp_path: Path, instal
     ]
     script = [*looking, say("All are fine.", encrypted_reasoning="so"), say("Nothing.")]
     flags = allowed(tmp_path, window=WINDOW)
-    binary = await installed(CLAUDE_CODE_2_1_327)
+    binary = await installed(CLAUDE_CODE_2_1_328)
     async with (
         ScriptedProvider(script, enforcing=True, counting=True, beside=titles) as provider,
         gateway_process(tmp_path / "threadkeep.db", upstream=provider.url, flags=flags) as gateway,

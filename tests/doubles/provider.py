@@ -57,6 +57,8 @@ class ScriptedProvider:
     `conversations` are those that the provider holds, by their ids; None where it has no such thing.
     `only_chat` serves Chat Completions and nothing else, and refuses every field that the API's reference does not name.
 
+    `refusing` says why a request of any kind is refused, in the words of the API, or returns None; it is asked after `enforcing`.
+
     `alternating` also refuses two turns of one side in a row; `issued` are opaque contents that count as this provider's own.
     """
 
@@ -74,6 +76,7 @@ class ScriptedProvider:
         conversations: Mapping[str, Sequence[JsonObject]] | None = None,
         only_chat: bool = False,
         beside: Callable[[Received], Reply | None] | None = None,
+        refusing: Callable[[Received], Fault | None] | None = None,
     ) -> None:
         self.requests: list[Received] = []
         watch(self.requests)
@@ -85,6 +88,7 @@ class ScriptedProvider:
         self._enforcing = enforcing
         self._counting = counting
         self._beside = beside
+        self._refusing = refusing
         self._sockets = sockets
         self._counts_tokens = counts_tokens
         self._manages = manages
@@ -211,20 +215,24 @@ class ScriptedProvider:
             counted = len(received.raw) // BYTES_PER_TOKEN
             return web.json_response({"input_tokens": counted} if received.path == COUNT_TOKENS else {"totalTokens": counted})
         aside = self._beside(received) if self._beside and wire else None
+        fault = self._rules.refusal(wire, received) if self._enforcing and wire else None
+        if fault is None and wire and self._refusing:
+            fault = self._refusing(received)
         if aside is not None and wire is not None:
             self.side_requests.append(received)
-            return await self._say(request, received, aside, wire=wire)
+            if fault is None:
+                return await self._say(request, received, aside, wire=wire)
+            return self._refuse(fault, wire=wire, number=f"side request {len(self.side_requests)}")
         async with self._arrival:
             self.requests.append(received)
             self._arrival.notify_all()
-        fault = self._rules.refusal(wire, received) if self._enforcing and wire else None
         fault = chat_shape(received.body) or fault if self._only_chat else fault
         if not self._manages and "context_management" in received.body:
             fault = Fault("context_management: Extra inputs are not permitted", param="context_management")
         return await self._answer(request, received, wire=wire) if fault is None else self._refuse(fault, wire=wire)
 
-    def _refuse(self, fault: Fault, *, wire: WireName | None) -> web.Response:
-        self.refusals.append(f"request {len(self.requests)}, {fault.message}")
+    def _refuse(self, fault: Fault, *, wire: WireName | None, number: str = "") -> web.Response:
+        self.refusals.append(f"{number or f'request {len(self.requests)}'}, {fault.message}")
         body = error_body(fault.message, kind="invalid_request_error", param=fault.param, code=fault.code)
         return web.json_response(_shaped(body, wire=wire), status=400)
 

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tests.drivers.codex import CodexCli
-from tests.drivers.process import RUN_SECONDS, end_group
+from tests.drivers.process import RUN_SECONDS, end_group, piped_process
 
-# One line holds a whole message, a thread's history included; asyncio's default of 64 KiB is too short for that.
-MAX_LINE_BYTES = 64 * 1024 * 1024
 CLOSE_SECONDS = 10.0
 
 Message = dict[str, Any]
@@ -146,22 +144,9 @@ class AppServer:
 @contextlib.asynccontextmanager
 async def app_server(codex: CodexCli) -> AsyncIterator[AppServer]:
     """Run an app-server on `codex`'s home, ready for calls; it is gone on leaving, whatever happened."""
-    with (codex.home / "app-server.log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            str(codex.binary),
-            *codex.words,
-            "app-server",
-            cwd=codex.cwd,
-            env=codex.environment(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-            limit=MAX_LINE_BYTES,
-            start_new_session=True,
-        )
-    server = AppServer(process)
-    try:
+    words, log = (str(codex.binary), *codex.words, "app-server"), codex.home / "app-server.log"
+    async with piped_process(words, cwd=codex.cwd, environment=codex.environment(), log=log) as process:
+        server = AppServer(process)
         await server.initialize()
         yield server
-    finally:
         await server.close()

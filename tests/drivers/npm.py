@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
+import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +17,20 @@ INSTALL_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NpmClient:
-    """A package that brings a command. `builds` is whether its install script must run: it puts the native program in place."""
+    """A package that brings a command.
+
+    Attributes:
+        builds: Whether its install script must run: it puts the native program in place.
+        bundled_with: What its command, one bundle, needs beside it; None where all dependencies of the package are fetched.
+        newer_node: Whether it needs `NODE_22`.
+    """
 
     package: str
     version: str
     command: str
     builds: bool = False
+    bundled_with: str | None = None
+    newer_node: bool = False
 
     @property
     def folder(self) -> str:
@@ -32,9 +42,10 @@ CODEX_0_166 = NpmClient(package="@openai/codex", version="0.166.0", command="cod
 CODEX_0_169 = NpmClient(package="@openai/codex", version="0.169.0", command="codex")
 OPENCODE = NpmClient(package="opencode-ai", version="1.18.33", command="opencode", builds=True)
 CLAUDE_CODE = NpmClient(package="@anthropic-ai/claude-code", version="2.1.325", command="claude", builds=True)
-CLAUDE_CODE_2_1_327 = NpmClient(package="@anthropic-ai/claude-code", version="2.1.327", command="claude", builds=True)
+CLAUDE_CODE_2_1_328 = NpmClient(package="@anthropic-ai/claude-code", version="2.1.328", command="claude", builds=True)
 PI = NpmClient(package="@mariozechner/pi-coding-agent", version="0.73.1", command="pi")
-PI_0_87 = NpmClient(package="@earendil-works/pi-coding-agent", version="0.87.1", command="pi")
+PI_1_5 = NpmClient(package="@earendil-works/pi-coding-agent", version="1.5.2", command="pi", bundled_with="jiti", newer_node=True)
+NODE_22 = NpmClient(package="node", version="22.23.3", command="node", builds=True)
 QWEN = NpmClient(package="@qwen-code/qwen-code", version="0.24.4", command="qwen")
 CLINE = NpmClient(package="cline", version="3.0.65", command="cline", builds=True)
 
@@ -60,10 +71,11 @@ async def install(client: NpmClient, into: Path) -> Path:
     partial = Path(tempfile.mkdtemp(prefix=f"{client.folder}-", dir=into))
     try:
         scripts = () if client.builds else ("--ignore-scripts",)
-        words = (npm, "install", "--no-audit", "--no-fund", *scripts, "--prefix", str(partial), package)
-        ended = await run_to_end(words, cwd=into, environment=None, seconds=INSTALL_SECONDS)
-        if ended.exit_code != 0:
-            raise ClientUnavailable(f"npm could not install {package}: {ended.stderr.decode(errors='replace').strip()}")
+        quietly = ("--no-audit", "--no-fund", *scripts, "--prefix", str(partial))
+        await _run_npm(npm, "install", *quietly, client.bundled_with or package, cwd=partial)
+        if client.bundled_with is not None:
+            await _run_npm(npm, "pack", package, cwd=partial)
+            _unpack(client, partial)
         # Fails only where another process put the same version there first; theirs is as good.
         with contextlib.suppress(OSError):
             partial.rename(place)
@@ -72,3 +84,22 @@ async def install(client: NpmClient, into: Path) -> Path:
     if not command.exists():
         raise ClientUnavailable(f"{package} was installed but brought no {client.command} command")
     return command
+
+
+async def _run_npm(*words: str, cwd: Path) -> None:
+    ended = await run_to_end(words, cwd=cwd, environment=None, seconds=INSTALL_SECONDS)
+    if ended.exit_code != 0:
+        raise ClientUnavailable(f"npm could not install {words[-1]}: {ended.stderr.decode(errors='replace').strip()}")
+
+
+def _unpack(client: NpmClient, place: Path) -> None:
+    """Unpack the archive of a package below `place` and put its command where `npm install` puts commands."""
+    (archive,) = place.glob("*.tgz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(place, filter="data")
+    archive.unlink()
+    bundle = place / "package" / json.loads((place / "package" / "package.json").read_text())["bin"][client.command]
+    bundle.chmod(0o755)
+    commands = place / "node_modules" / ".bin"
+    commands.mkdir(exist_ok=True)
+    (commands / client.command).symlink_to(f"../../{bundle.relative_to(place)}")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from aiohttp import ClientSession, ClientTimeout
 from tests.doubles.script import JsonObject
-from tests.drivers.process import RUN_SECONDS, client_environment, end_group
+from tests.drivers.process import RUN_SECONDS, client_environment, piped_process
 
 START_SECONDS = 60.0
 Wire = Literal["responses", "chat", "messages"]
@@ -48,10 +48,10 @@ class OpencodeError(Exception):
 class Opencode:
     """A running opencode server. Made by `opencode_server`; every call raises OpencodeError where opencode refuses it."""
 
-    def __init__(self, session: ClientSession, *, url: str, wire: Wire) -> None:
+    def __init__(self, session: ClientSession, *, url: str, model: JsonObject) -> None:
         self._session = session
         self._url = url
-        self._model = {"providerID": "mock", "modelID": MODELS[wire]}
+        self._model = model
 
     async def start(self, *, title: str | None = None) -> str:
         """Begin a session and return its id; without a title, opencode asks a model for one beside the first turn."""
@@ -125,26 +125,16 @@ async def opencode_server(binary: Path, *, home: Path, cwd: Path, base_url: str,
     switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
     # It installs a package for plugins beside its configuration; there are none here, and no test may reach out.
     environment = client_environment(home, **{f"OPENCODE_DISABLE_{name}": "1" for name in switches}, npm_config_offline="true")
-    with (home / "opencode.log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            str(binary),
-            *("serve", "--port", "0", "--hostname", "127.0.0.1"),
-            cwd=cwd,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        url = await _listening(process)
-        async with ClientSession(timeout=ClientTimeout(total=RUN_SECONDS)) as session:
-            yield Opencode(session, url=url, wire=wire)
-    finally:
-        await end_group(process)
+    words = (str(binary), "serve", "--port", "0", "--hostname", "127.0.0.1")
+    async with (
+        piped_process(words, cwd=cwd, environment=environment, log=home / "opencode.log") as process,
+        ClientSession(timeout=ClientTimeout(total=RUN_SECONDS)) as session,
+    ):
+        yield Opencode(session, url=await listening(process), model={"providerID": "mock", "modelID": MODELS[wire]})
 
 
-async def _listening(process: asyncio.subprocess.Process) -> str:
+async def listening(process: asyncio.subprocess.Process) -> str:
+    """Return the URL at which an opencode server says it listens."""
     assert process.stdout is not None
     async with asyncio.timeout(START_SECONDS):
         async for line in process.stdout:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.doubles.script import JsonObject
-from tests.drivers.process import RUN_SECONDS, client_environment, end_group
+from tests.drivers.process import RUN_SECONDS, client_environment, piped_process
 
 Wire = Literal["responses", "chat", "messages"]
 
@@ -22,7 +22,6 @@ APIS: dict[Wire, str] = {"responses": "openai-responses", "chat": "openai-comple
 MODELS: dict[Wire, str] = {"responses": "gpt-5.1-codex", "chat": "local-model", "messages": "claude-sonnet-4-5"}
 # Out of reach: in a test it is threadkeep, or an explicit request, that compacts.
 CONTEXT_TOKENS = 1_000_000
-MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
 class PiError(Exception):
@@ -110,19 +109,6 @@ async def pi_process(
     which = () if session is None else ("--session", str(session))
     thinking = () if wire == "chat" else ("--thinking", "medium")
     words = ("--mode", "rpc", "--model", f"mock/{MODELS[wire]}", *thinking, "--session-dir", str(home / "sessions"), *which)
-    with (home / "pi.log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            str(binary),
-            *words,
-            cwd=cwd,
-            env=client_environment(home, PI_OFFLINE="1", TERM="dumb"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-            limit=MAX_LINE_BYTES,
-            start_new_session=True,
-        )
-    try:
+    environment = client_environment(home, PI_OFFLINE="1", TERM="dumb")
+    async with piped_process((str(binary), *words), cwd=cwd, environment=environment, log=home / "pi.log") as process:
         yield Pi(process)
-    finally:
-        await end_group(process)

@@ -7,11 +7,13 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 RUN_SECONDS = 60.0
+# One line may hold a whole history; asyncio's default of 64 KiB is too short for that.
+MAX_LINE_BYTES = 64 * 1024 * 1024
 LOOPBACK = "127.0.0.1,localhost"
 
 
@@ -91,6 +93,28 @@ async def _started(
     except asyncio.CancelledError:
         await end_group(await starting)
         raise
+
+
+@contextlib.asynccontextmanager
+async def piped_process(
+    words: Sequence[str], *, cwd: Path, environment: Mapping[str, str], log: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a command that is talked to over its standard input and output; its whole process group is gone on leaving."""
+    with log.open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            cwd=cwd,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            limit=MAX_LINE_BYTES,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        await end_group(process)
 
 
 async def end_group(process: asyncio.subprocess.Process) -> None:
