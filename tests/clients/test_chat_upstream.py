@@ -13,7 +13,7 @@ from tests.drivers.claude_code import ClaudeCode
 from tests.drivers.codex import CodexCli
 from tests.drivers.codex_app_server import app_server
 from tests.drivers.gateway_process import gateway_process
-from tests.drivers.npm import CLAUDE_CODE_2_1_327, CODEX_0_169
+from tests.drivers.npm import CLAUDE_CODE_2_1_328, CODEX_0_169
 
 from threadkeep import Config, Threadkeep
 
@@ -83,7 +83,7 @@ async def test_claude_code_with_context_management(installed: Installed, tmp_pat
         gateway_process(tmp_path / "threadkeep.db", upstream=provider.url) as gateway,
     ):
         client = ClaudeCode(
-            await installed(CLAUDE_CODE_2_1_327),
+            await installed(CLAUDE_CODE_2_1_328),
             home=tmp_path / "home",
             cwd=tmp_path / "work",
             base_url=gateway.base_url.removesuffix("/v1"),

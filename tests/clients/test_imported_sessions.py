@@ -12,7 +12,7 @@ from tests.doubles.script import call, say
 from tests.drivers.claude_code import ClaudeCode
 from tests.drivers.codex import CodexCli
 from tests.drivers.gateway_process import gateway_process
-from tests.drivers.npm import CLAUDE_CODE, CLAUDE_CODE_2_1_327, CODEX_0_169, PI
+from tests.drivers.npm import CLAUDE_CODE, CLAUDE_CODE_2_1_328, CODEX_0_169, PI
 from tests.drivers.pi import pi_process
 
 from threadkeep import Config, Threadkeep
@@ -143,7 +143,7 @@ class Session:
 @pytest.mark.parametrize("client", TOOLS)
 async def test_a_session_is_one_thread_whatever_brings_it(installed: Installed, tmp_path: Path, client: str, steps: str) -> None:
     """Turns through the gateway (g), directly (d), and imports (i) of the client's file: one thread with each turn once."""
-    binary = await installed({"codex": CODEX_0_169, "claude": CLAUDE_CODE_2_1_327, "pi": PI}[client])
+    binary = await installed({"codex": CODEX_0_169, "claude": CLAUDE_CODE_2_1_328, "pi": PI}[client])
     session = Session(client, binary, tmp_path)
     turns = sum(step in "dg" for step in steps)
     name, arguments = TOOLS[client]
