@@ -236,7 +236,9 @@ async def open_thread(tk: Threadkeep, name: str, *, dialect: str) -> Thread:
     """
     thread = await tk.thread(make_thread_id(name), dialect=dialect)
     if thread.dialect.name != dialect:
-        raise InvalidTarget(thread.id, f"speaks {thread.dialect.name!r}, and this host {dialect!r}; choose another name")
+        raise InvalidTarget(
+            thread.id, f"is written in {thread.dialect.name!r}, and this host speaks {dialect!r}; choose another name"
+        )
     return thread
 
 
