@@ -17,7 +17,7 @@ from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.items import Item
 
 # A shorter body is taken apart faster than it is looked for.
-SHORTEST_BYTES = 16 * 1024
+SHORTEST_BYTES = 2 * 1024
 # Above this a thread takes the body apart: a megabyte of short items takes tens of milliseconds.
 LONG_BYTES = 128 * 1024
 # Where nearly all of a body is known, it is still copied a few times.
