@@ -352,6 +352,26 @@ async def test_a_server_that_lacks_both_says_so_itself(tk: Threadkeep) -> None:
     assert provider.unknown_paths == ["/v1/responses"]
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        [http_error(404, "Item with id 'rs_1' not found."), say("one")],
+        [say("one"), http_error(404, "Not Found")],
+        [http_error(404, "The model `m` does not exist"), say("one")],
+    ],
+)
+async def test_what_a_provider_does_not_find_is_no_path(tk: Threadkeep, script: list[Reply]) -> None:
+    """A provider that knows the path is never asked in another language, whatever else it does not find."""
+    async with (
+        ScriptedProvider(script) as provider,
+        running_gateway(tk, upstream=provider.url) as url,
+        ClientSession() as session,
+    ):
+        asked = [await post(session, url, "/responses", {"input": text}) for text in ("One.", "Two.")]
+    assert sorted(status for status, _ in asked) == [200, 404]
+    assert {request.path for request in provider.requests} == {"/v1/responses"}
+
+
 async def test_what_a_server_speaks_is_found_out_once(tk: Threadkeep) -> None:
     """The first request asks for the client's own path; later ones do not, and neither does another client's."""
     script: list[Reply] = [call("exec", {"cmd": "ls"}, call_id="call_1"), say("one"), say("two")]

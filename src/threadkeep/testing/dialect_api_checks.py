@@ -385,6 +385,31 @@ def _list_upstreams() -> list[tuple[Dialect, UpstreamForm]]:
     return [(each, each.api.upstream_form) for each in DIALECTS.values() if each.api.upstream_form is not None]
 
 
+def check_conversations(samples: DialectSamples) -> None:
+    """Where a provider holds histories by name, a name is read, its items are listed page by page, and one can be made."""
+    dialect, continuation = samples.dialect, samples.dialect.api.continuation
+    if continuation is None:
+        return
+    one = parse_all(samples, [samples.person("One.")])
+    named = [
+        continuation.read_conversation(body) for body in (b'{"conversation":"c/1"}', b'{"conversation":{"id":"c/1"}}', b"{}")
+    ]
+    expect(named, ["c/1", "c/1", None], "a conversation is named by its id")
+    paths = [continuation.make_items_path("c/1", after=after) for after in (None, "i/2")]
+    expect(["c%2F1" in path and "i%2F2" in path for path in paths], [False, True], "a page begins behind an item")
+    pages = [b'{"data":[%b],"has_more":%b,"last_id":"i_1"}' % (one[0].raw, more) for more in (b"true", b"false")]
+    expect(
+        [continuation.read_items_page(page) for page in (*pages, b"[]")], [(one, "i_1"), (one, None), None], "a page has items"
+    )
+    made = b'{"items":[%b],"metadata":{"a":"b"}}' % one[0].raw
+    first = continuation.find_first_items(made, path=paths[0].split("/c%2F1")[0])
+    begun = None if first is None else dialect.split(first)
+    expect(begun and list(begun.items), one, "a conversation begins with the items that it is given")
+    expect(continuation.find_first_items(made, path=dialect.api.endpoints.turn), None, "a turn makes none")
+    told = continuation.render_conversation(made, name="c_2", created_at=17)
+    expect_that(b'"c_2"' in told and b'"b"' in told, "a conversation is told its name, and keeps what was said about it")
+
+
 def check_frames(samples: DialectSamples) -> None:
     """Where the API is spoken over WebSocket, a frame says what a request over HTTP says, and frames name their lane."""
     dialect, frames = samples.dialect, samples.dialect.api.frames
@@ -463,5 +488,6 @@ API_CHECKS: tuple[Check, ...] = (
     check_compaction_service,
     check_translated_requests,
     check_translated_answers,
+    check_conversations,
     check_frames,
 )

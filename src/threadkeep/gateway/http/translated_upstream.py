@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
@@ -26,6 +27,13 @@ log = logging.getLogger("threadkeep.gateway")
 AUTO, SAME = "auto", "same"
 # Tells what of a request could not be translated and might matter.
 DROPPED_HEADER: Final = b"x-threadkeep-dropped"
+NOT_FOUND: Final = 404
+# How servers say so; a model, an answer or a file that is not found is named.
+_nothing_there = re.compile(
+    r"^\W*(404|file|page|path|route|url|endpoint|resource|\W)*not found\W*$"
+    r"|(invalid|no|unknown|unrecognized|unsupported) (request )?(url|route|path|endpoint)|cannot post|<html",
+    re.IGNORECASE,
+)
 LOOK_SECONDS: Final = 5.0
 REFUSAL_BYTES: Final = 256 * 1024
 WHOLE_BYTES: Final = 64 * 1024 * 1024
@@ -66,6 +74,8 @@ class TranslatedUpstream(Upstream):
         self._now = now
         self._new_id = new_id
         self._told: set[str] = set()
+        # The languages that the provider was seen to know.
+        self._served: set[str] = set()
 
     async def connect(self, target: str, *, headers: CIMultiDict[str]) -> tuple[ClientWebSocketResponse, RawHeaders] | None:
         return None if self._spoken is not None else await super().connect(target, headers=headers)
@@ -82,7 +92,7 @@ class TranslatedUpstream(Upstream):
     ) -> AsyncIterator[UpstreamAnswer | UpstreamFailure]:
         path = target.partition("?")[0]
         dialect = CONVERSATIONS.get(path) if method == "POST" and self._translates else None
-        is_foreign = dialect is not None and dialect is not self._spoken and dialect.api.client_form is not None
+        is_foreign = dialect is not None and dialect.api.client_form is not None and dialect.name not in self._served
         passed = super().exchange
         async with AsyncExitStack() as stack:
             answer: UpstreamAnswer | UpstreamFailure | None = None
@@ -90,7 +100,11 @@ class TranslatedUpstream(Upstream):
                 known = headers if self._spoken is None else _move_key(headers, self._key_header)
                 asked = passed(method, target, headers=known, body=body, is_at_root=is_at_root)
                 answer = await stack.enter_async_context(asked)
-            if is_foreign and dialect is not None and isinstance(body, bytes) and (answer is None or await _is_absent(answer)):
+                if is_foreign and dialect is not None and not await _is_absent(answer):
+                    is_foreign = False
+                    if path == dialect.api.endpoints.turn and isinstance(answer, UpstreamAnswer) and answer.status < 300:
+                        self._served.add(dialect.name)
+            if is_foreign and dialect is not None and isinstance(body, bytes):
 
                 async def ask(target: str, told: bytes) -> UpstreamAnswer | UpstreamFailure:
                     moved = _move_key(headers, self._key_header)
@@ -115,7 +129,7 @@ class TranslatedUpstream(Upstream):
         lacks = MANAGEMENT if request and request.fields.get(MANAGEMENT, b"null") != b"null" else lacks
         if request is None or lacks is not None:
             message = f"{self._place} speaks {spoken.name} alone, and has no {lacks or 'history that this request could name'}"
-            return _refuse(dialect, 400, "invalid_request", message)
+            return _refuse(dialect, NOT_FOUND if request is None else 400, "invalid_request", message)
         plain = client.read_request(request)
         answer = Answer(
             text="",
@@ -139,12 +153,13 @@ class TranslatedUpstream(Upstream):
 
 
 async def _is_absent(answer: UpstreamAnswer | UpstreamFailure) -> bool:
-    """Whether an answer says that there is nothing at a path; an unknown model is not found either, and is named."""
+    """Whether an answer says that there is nothing at a path, and not that what a request names is not found."""
     if isinstance(answer, UpstreamFailure) or answer.status not in ABSENT_STATUSES:
         return False
     while len(answer.seen) <= REFUSAL_BYTES and await answer.look_ahead(within_seconds=LOOK_SECONDS):
         pass
-    return b"model" not in answer.seen.lower()
+    message = parse_error_body(answer.seen).message
+    return answer.status != NOT_FOUND or not message.strip() or _nothing_there.search(message) is not None
 
 
 async def _translate_answer(
