@@ -16,6 +16,7 @@ from threadkeep.compaction.report import CompactionReport
 from threadkeep.compaction.telemetry import CompactionAttempt, CompactionObserver
 from threadkeep.hooks import Facts, FunctionHook, HookEvent, Hooks
 from threadkeep.store import NewRecord, RecordKind
+from threadkeep.threads import is_failed_attempt
 
 if TYPE_CHECKING:
     from threadkeep.store.base import FullStore
@@ -34,8 +35,9 @@ class SlowToWrite:
         self.go_on = asyncio.Event()
 
     async def append(self, thread_id: str, records: Sequence[NewRecord], *, expected: int) -> int:
-        self.begun.set()
-        await self.go_on.wait()
+        if not any(map(is_failed_attempt, records)):
+            self.begun.set()
+            await self.go_on.wait()
         return await self._store.append(thread_id, records, expected=expected)
 
     def __getattr__(self, name: str) -> object:

@@ -60,6 +60,7 @@ LABELS = {
     "gen_ai.request.model": "openai:gpt-5",
     "threadkeep.compaction.trigger": "auto",
     "threadkeep.compaction.phase": "pre_turn",
+    "threadkeep.compaction.reason": "user_requested",
     "threadkeep.compaction.strategy": "extractive",
     "threadkeep.compaction.fell_back_from": "session",
     "threadkeep.compaction.outcome": "compacted",
@@ -69,6 +70,7 @@ FAILURE = {
     "gen_ai.request.model": "openai:gpt-5",
     "threadkeep.compaction.trigger": "auto",
     "threadkeep.compaction.phase": "pre_turn",
+    "threadkeep.compaction.reason": "user_requested",
     "threadkeep.compaction.strategy": "session",
     "threadkeep.compaction.outcome": "failed",
 }
@@ -163,6 +165,7 @@ async def test_without_a_model_nothing_of_one_is_said(backstage: Backstage) -> N
         "gen_ai.conversation.id": "ship-it",
         "threadkeep.compaction.trigger": "manual",
         "threadkeep.compaction.phase": "standalone_turn",
+        "threadkeep.compaction.reason": "user_requested",
         "threadkeep.compaction.strategy": "extractive",
         "threadkeep.compaction.outcome": "tried_out",
         "threadkeep.compaction.tokens_before": 9_000,
@@ -185,8 +188,9 @@ async def test_a_failure_is_told_by_its_kind_and_goes_on_its_way(backstage: Back
         raise error
     (span,) = backstage.spans()
     assert (span.status.status_code, span.status.description, span.events) == (trace.StatusCode.ERROR, kind, ())
-    assert dict(span.attributes or {}) == {**FAILURE, "error.type": kind, "gen_ai.conversation.id": "ship-it"}
-    assert backstage.points() == {"threadkeep.compaction.duration": [({**FAILURE, "error.type": kind}, 1)]}
+    labels = {**FAILURE, "error.type": kind, "threadkeep.compaction.outcome": "interrupted" if kind == "cancelled" else "failed"}
+    assert dict(span.attributes or {}) == {**labels, "gen_ai.conversation.id": "ship-it"}
+    assert backstage.points() == {"threadkeep.compaction.duration": [(labels, 1)]}
     assert "two secret words" not in span.to_json()
 
 
@@ -266,11 +270,13 @@ async def test_a_real_compaction_is_told_with_the_figures_of_its_report(backstag
         "gen_ai.conversation.id": "t",
         "threadkeep.compaction.trigger": "manual",
         "threadkeep.compaction.phase": "standalone_turn",
+        "threadkeep.compaction.reason": "user_requested",
         "threadkeep.compaction.strategy": report.strategy,
         "threadkeep.compaction.outcome": "compacted",
         "threadkeep.compaction.tokens_before": report.tokens_before,
         "threadkeep.compaction.tokens_after": report.tokens_after,
         "threadkeep.compaction.checkpoint": report.checkpoint,
+        "threadkeep.compaction.turn": 14,
         "threadkeep.compaction.model_calls": 0,
     }
     assert (failed["threadkeep.compaction.outcome"], failed["error.type"]) == ("failed", "nothing_to_compact")

@@ -71,7 +71,8 @@ async def stale(tk: Threadkeep, thread: Thread, speech: Speech) -> None:
 
 
 def told(record: Record) -> tuple[int, int | None, bytes | None, ReplyBody]:
-    return record.turn, record.target, record.chain, decode_body(record.body, ReplyBody)
+    body = decode_body(record.body, ReplyBody)
+    return record.turn, record.target, record.chain, msgspec.structs.replace(body, compaction=None)
 
 
 def bill(outcome: str, *attempts: Attempt) -> ReplyBody:

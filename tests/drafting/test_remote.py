@@ -34,6 +34,7 @@ async def test_the_opaque_item_comes_first_and_the_state_beside_it(tk: Threadkee
     assert report.strategy == "remote"
     window = list(await thread.window(issuer="here#1"))
     assert window[0] == opaque(speech, 1)
+    assert list(await thread.window(model=model)) == window
     said = [speech.said(f"Please look into part {number} of the parser.") for number in range(2, 8)]
     shown = await seen(thread)
     newest = turn(speech, 8)

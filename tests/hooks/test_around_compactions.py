@@ -16,6 +16,7 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.errors import CompactionStopped, NothingToCompact, StaleCheckpoint
 from threadkeep.hooks import CommandHook, CompactionFacts, Facts, FunctionHook, HookEvent, HookReply, Hooks
 from threadkeep.store import RecordKind
+from threadkeep.threads import is_failed_attempt
 
 pytestmark = pytest.mark.anyio
 
@@ -117,7 +118,7 @@ async def test_a_turn_compacts_automatically_and_says_so(opening: Opening) -> No
 
 
 async def test_stopped_before_a_compaction_changes_nothing(opening: Opening) -> None:
-    """Records and window are what they were, and without the hook it compacts."""
+    """The window is what it was, one record says why, and without the hook it compacts."""
     told: list[Facts] = []
     hooks = function(PRE, told, HookReply(stop=True, reason="tests run")) + function(POST, told)
     async with opening(hooks) as tk:
@@ -125,7 +126,9 @@ async def test_stopped_before_a_compaction_changes_nothing(opening: Opening) -> 
         before = (await thread.records(), await thread.window())
         with pytest.raises(CompactionStopped) as stopped:
             await thread.compact()
-        assert (await thread.records(), await thread.window()) == before
+        (*records, attempt) = await thread.records()
+        assert (records, await thread.window()) == before
+        assert is_failed_attempt(attempt)
     assert (stopped.value.event, stopped.value.reason) == ("PreCompact", "tests run")
     assert [facts.event for facts in told] == [PRE]
     async with opening(Hooks()) as tk:

@@ -12,13 +12,14 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = Path(__file__).parent
 CODEX: Final = ROOT / "docs" / "codex-parity.md"
-SESSION_COMPACT: Final = ROOT / "docs" / "session-compact-parity.md"
-HERMES: Final = ROOT / "docs" / "hermes-parity.md"
-PAGES: Final = (CODEX, SESSION_COMPACT, HERMES)
+SEEDS: Final = ROOT / "docs" / "seeds.md"
+PAGES: Final = (CODEX, SEEDS)
 
 NOT_YET: Final = "not yet"
 # What belongs to the other program alone: a header of its wire, an account of its maker, a feature nothing here is like.
 ITS_OWN: Final = "its own"
+# What is otherwise here on purpose.
+NOT_HERE: Final = "not here"
 
 _test_name = re.compile(r"`(?:(tests/[\w/]+\.py)::)?(test_\w+)`")
 

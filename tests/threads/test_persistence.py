@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
+from tests.histories import answered, call, output, said
 
+from threadkeep import Config, Threadkeep
 from threadkeep.store import NewRecord, RecordKind
 from threadkeep.threads import ReplyBody, encode_body
-from threadkeep.threads.records import Persistence, reduce_records
+from threadkeep.threads.records import Persistence, TurnEndBody, read_mail_record, reduce_records
 
 ANSWER = ReplyBody(
     items=[msgspec.Raw(b'{"type":"message"}')],
@@ -71,3 +75,29 @@ def test_keeping_twice_changes_nothing() -> None:
     records = [record(kind) for kind in RecordKind] + [record(RecordKind.REPLY, encode_body(ANSWER))]
     once = reduce_records(records, Persistence.LIMITED)
     assert reduce_records(once, Persistence.LIMITED) == once
+
+
+@pytest.mark.anyio
+async def test_a_turn_of_the_library_is_told_step_by_step_where_persistence_is_extended(tmp_path: Path) -> None:
+    """The same items and the same windows; `limited` leaves out when what was asked and recorded, and is smaller for it."""
+    ends: dict[str, TurnEndBody] = {}
+    sizes: dict[str, int] = {}
+    windows: list[list[dict[str, object]]] = []
+    for mode in Persistence:
+        async with Threadkeep(Config(store=str(tmp_path / f"{mode}.db"), persistence=mode)) as tk:
+            thread = await tk.thread("t", dialect="responses")
+            async with thread.turn([said("Go.")], model="gpt") as turn:
+                for number in range(3):
+                    await turn.window()
+                    await turn.record([call(f"c{number}"), output(f"c{number}", "ok")])
+                await turn.window()
+                await turn.record([answered("Done.")])
+            records = await thread.records()
+            windows.append(list(await thread.window()))
+        (ended,) = [body for record in records if isinstance(body := read_mail_record(record), TurnEndBody)]
+        ends[mode], sizes[mode] = ended, sum(len(record.body) for record in records)
+    assert [event.what for event in ends["extended"].events] == ["asked", "recorded"] * 4
+    assert all(event.tokens > 0 for event in ends["extended"].events)
+    assert ends["limited"] == msgspec.structs.replace(ends["extended"], events=[])
+    assert windows[0] == windows[1]
+    assert sizes["limited"] + 200 < sizes["extended"]

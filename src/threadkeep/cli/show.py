@@ -233,7 +233,7 @@ def _print_model_calls(screen: Screen, compactions: list[CompactionRow], failed:
     rows: list[list[Part]] = [
         [
             (f"#{ordinal}", "dim"),
-            ", ".join(attempt.strategy for attempt in attempts),
+            ", ".join(attempt.strategy for attempt in attempts) or "nothing",
             (outcome, "" if outcome == "checkpoint" else "yellow"),
             *format_bill(sum_attempts(attempts)),
         ]

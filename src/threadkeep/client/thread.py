@@ -34,7 +34,7 @@ from threadkeep.threads.pressure import (
 )
 from threadkeep.threads.reader import load_history, load_live_path, load_metadata, load_tip
 from threadkeep.threads.records import SpawnBody
-from threadkeep.threads.sealed_items import Recipient, drop_foreign_seals
+from threadkeep.threads.sealed_items import Recipient, drop_foreign_seals, find_account
 from threadkeep.threads.turn_state import TurnStatus, load_newest_turn, load_turns
 from threadkeep.threads.window import Head, Window, close_open_calls
 from threadkeep.threads.writer import append_beside, make_arrival, update_metadata
@@ -87,15 +87,14 @@ class Thread:
         Args:
             head: The system prompt, tools and fields sent with it; they count.
             model: The model it goes to, whose limits its pressure is measured against.
-            issuer: The account it goes to, if known. Items sealed for another account are left out.
+            issuer: The account it goes to, by default the model's. Items sealed for another account are left out.
             trouble: The value of its `trouble`.
             to_send: It is sent now: calls still open at its end are shown as aborted too.
         """
         path = await load_live_path(self._backend.store, self.id)
-        name = model if model is None or isinstance(model, str) else model.name
-        history = await self._drop_foreign_seals(
-            await load_history(self._backend.store, path), Recipient(model=name, issuer=issuer)
-        )
+        name, account = (model, None) if model is None or isinstance(model, str) else (model.name, find_account(model))
+        reader = Recipient(model=name, issuer=issuer or account)
+        history = await self._drop_foreign_seals(await load_history(self._backend.store, path), reader)
         pressure = await measure_thread_pressure(
             self._backend, path, history, head_tokens=head.tokens if head else 0, model=model
         )

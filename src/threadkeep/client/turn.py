@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Final, Protocol
@@ -40,11 +40,12 @@ from threadkeep.threads.mailbox import (
 )
 from threadkeep.threads.pressure import find_last_asked
 from threadkeep.threads.reader import load_checkpoint, load_live_path, load_start
+from threadkeep.threads.records import TurnEvent
 from threadkeep.threads.sealed_items import find_account
 from threadkeep.threads.turn_state import Phase, Progress, TurnState, load_newest_turn, track_progress
 from threadkeep.threads.window import Head, Window
 from threadkeep.threads.writer import append_beside, make_arrival
-from threadkeep.tokens import Limits
+from threadkeep.tokens import Limits, estimate_item
 
 SESSION_START: Final = "<session_start>"
 
@@ -175,6 +176,7 @@ class TurnScope:
         self._made_room = False
         self._asleep = False
         self._left_inline = False
+        self._events: list[TurnEvent] = []
         carry_out = partial(thread.carry_out, head=head)
         self._room = RoomMaker(
             look=self._load_window, compact=carry_out, upkeep_is_over=thread.upkeep_is_over, wait_s=backend.policy.wait_s
@@ -314,7 +316,11 @@ class TurnScope:
 
     async def _close(self, over: TurnClose) -> None:
         self._thread.forget_tip()
-        await self._post.end_turn(over)
+        await self._post.end_turn(replace(over, events=tuple(self._events)))
+
+    def _note_event(self, what: str, *, tokens: int, checkpoint: int | None = None) -> None:
+        at_ms = self._backend.clock.now_ms()
+        self._events.append(TurnEvent(what=what, at_ms=at_ms, tokens=tokens, checkpoint=checkpoint))
 
     def _prepare(self, window: Window, *, phase: CompactionPhase) -> None:
         """Begin a background compaction once the soft limit is reached."""
@@ -359,6 +365,7 @@ class TurnScope:
                 window = await self._compact(window)
             window = await self._run_start_hooks(window)
         self._progress, self._unheard = self._progress.asked(), False
+        self._note_event("asked", tokens=window.pressure.tokens, checkpoint=window.checkpoint)
         if self._answered and not window.pressure.must_compact:
             # A turn may last hours: prepare a compaction for its next request.
             self._prepare(window, phase="mid_turn")
@@ -471,4 +478,5 @@ class TurnScope:
                 input_tokens=counted, output_tokens=said, head=self._head, model=self._model_name, issuer=self._account
             )
         await self._thread.record(items)
+        self._note_event("recorded", tokens=sum(estimate_item(item.raw) for item, _ in seen))
         self._progress = track_progress(seen, begun=self._progress)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
@@ -25,7 +25,7 @@ from threadkeep.compaction.strategies import REMOTE, find_strategy
 from threadkeep.compaction.strategies.remote import find_adopted
 from threadkeep.compaction.strategies.strategy import Goal, Strategy
 from threadkeep.compaction.summariser import choose_model, make_summariser
-from threadkeep.compaction.telemetry import CompactionAttempt, Watch, observe
+from threadkeep.compaction.telemetry import CompactionAttempt, Watch, classify_failure, get_error_type, observe
 from threadkeep.dialects import Dialect
 from threadkeep.errors import (
     BrokenWindow,
@@ -37,12 +37,12 @@ from threadkeep.errors import (
     OrdinalConflict,
     StaleCheckpoint,
     StoreError,
+    ThreadkeepError,
 )
 from threadkeep.hooks import CompactionFacts, HookEvent, HookRun, run_hooks
 from threadkeep.items import Item, digest_body
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import (
-    Attempt,
     Checkpoint,
     EntryKind,
     History,
@@ -53,12 +53,14 @@ from threadkeep.threads import (
     encode_body,
     is_failed_attempt,
     read_failed_attempts,
+    sum_attempts,
 )
 from threadkeep.threads.agents import AgentIdentity, load_agent_identity
 from threadkeep.threads.lease import hold_lease
 from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.pressure import find_last_model
 from threadkeep.threads.reader import find_last_usage, load_history, load_live_path, load_records, load_tip, read_body
+from threadkeep.threads.records import FailedCompaction
 from threadkeep.threads.sealed_items import Recipient, find_account, find_foreign_seals
 from threadkeep.threads.tombstones import read_erasure_note
 from threadkeep.threads.writer import append_beside
@@ -70,24 +72,39 @@ REPLIES_LOOKED_AT = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempts:
-    """A failed compaction that asked a model."""
+    """A compaction that made no checkpoint."""
 
     record: Record
     tried: ReplyBody
 
 
-async def record_failed_attempts(backend: Backend, thread_id: str, attempts: Sequence[Attempt], *, outcome: str) -> None:
-    """Record the attempts of a compaction that ended with `outcome`, if a model was asked. Durable when it returns.
+async def record_failed_attempt(backend: Backend, watch: Watch, error: BaseException) -> None:
+    """Record an attempt that began and ended with `error`. Durable when it returns.
 
     A store error is ignored: the caller raises an error that carries the same attempts.
     """
-    if not any(attempt.calls for attempt in attempts):
+    attempt, calls = watch.attempt, sum_attempts(watch.trials).calls
+    if attempt.tokens_before is None or (isinstance(error, NothingToCompact) and not calls):
         return
-    body = ReplyBody(items=[], outcome=outcome, estimated_tokens=0, attempts=list(attempts))
+    failed = FailedCompaction(
+        status=classify_failure(error),
+        # The text of any other error may quote the transcript.
+        error=str(error) if isinstance(error, ThreadkeepError) else type(error).__name__,
+        trigger=attempt.trigger,
+        phase=attempt.phase,
+        reason=attempt.reason,
+        strategy=attempt.strategy,
+        tokens_before=attempt.tokens_before,
+        tokens_after=attempt.tokens_before,
+        duration_ms=watch.duration_ms,
+        model=attempt.model,
+    )
+    outcome = get_error_type(error)
+    body = ReplyBody(items=[], outcome=outcome, estimated_tokens=0, attempts=watch.trials, compaction=failed)
     with suppress(StoreError, NotFound):
-        checkpoint = (await load_live_path(backend.store, thread_id)).checkpoint
+        checkpoint = (await load_live_path(backend.store, attempt.thread_id)).checkpoint
         target = checkpoint.ordinal if checkpoint else 0
-        await append_beside(backend, thread_id, RecordKind.REPLY, encode_body(body), target=target)
+        await append_beside(backend, attempt.thread_id, RecordKind.REPLY, encode_body(body), target=target)
 
 
 async def find_newest_failed_attempts(store: ThreadStore, path: LivePath, *, most: int) -> list[FailedAttempts]:
@@ -262,9 +279,8 @@ async def compact_thread(
 ) -> CompactionReport:
     """Compact a thread now. Until its checkpoint is committed, an error or a cancellation leaves everything as it was.
 
-    A cancellation during the commit takes effect after the commit, the hooks and the observer. If a model was asked and there is
-    no checkpoint, the error's `attempts` and a record beside the history hold the cost. The cost of a cancelled compaction goes
-    to the observer only.
+    A cancellation during the commit takes effect after the commit, the hooks and the observer. If a compaction began and made no
+    checkpoint, a record beside the history says how it ended and what it cost; so do the error's `attempts`.
 
     Raises:
         UnknownStrategy: There is no strategy of that name.
@@ -325,6 +341,7 @@ class _Compaction:
             phase=order.phase,
             strategy=self._strategy.name,
             model=self._model.name if self._model else None,
+            reason=order.reason,
         )
         with observe(self._backend.policy.observer, watched) as watch:
             async with hold_lease(self._backend, f"compact:{thread_id}") if not order.dry_run else nullcontext() as lease:
@@ -334,10 +351,11 @@ class _Compaction:
                 # A lost lease stops nothing: the first commit wins, and the other one is stale.
                 try:
                     report, facts = await self._compact(watch)
-                except (StaleCheckpoint, NothingToCompact, BrokenWindow) as error:
-                    error.attempts = tuple(watch.trials)
+                except (asyncio.CancelledError, Exception) as error:
+                    if isinstance(error, StaleCheckpoint | NothingToCompact | BrokenWindow):
+                        error.attempts = tuple(watch.trials)
                     if not order.dry_run:
-                        await record_failed_attempts(self._backend, thread_id, watch.trials, outcome=error.code)
+                        await record_failed_attempt(self._backend, watch, error)
                     raise
             watch.report = report
         if report.checkpoint is None:
@@ -365,6 +383,7 @@ class _Compaction:
                 room_tokens=order.room_tokens,
                 draft_price=self._estimate_draft_price(),
             )
+        watch.begin(turn=basis.tip.turn, tokens_before=proposal.tokens_before)
         facts = await self._load_hook_facts(basis, proposal)
         runs = () if order.dry_run else await _run_hooks(backend, facts)
         outcome = await self._draft(basis, proposal, watch)

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Token
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.compaction.report import CompactionReport
-from threadkeep.errors import ThreadkeepError
+from threadkeep.errors import CompactionStopped, ThreadkeepError
 from threadkeep.threads import Attempt, sum_attempts
 from threadkeep.threads.records import AttemptCost
 
@@ -38,12 +38,15 @@ WINDOWS_TOKENS: Final = tuple(1_000.0 * 2**power for power in range(12))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionAttempt:
-    """An attempt as it begins.
+    """An attempt.
 
     Attributes:
         attempt_id: A unique id.
         strategy: The first strategy to try.
         model: The name of the model that drafts; None without one.
+        reason: Why there is to be a compaction.
+        turn: The thread's turn; None before there is something to compact.
+        tokens_before: The size of the window; None before there is something to compact.
     """
 
     attempt_id: str
@@ -52,6 +55,9 @@ class CompactionAttempt:
     phase: str
     strategy: str
     model: str | None = None
+    reason: str = "user_requested"
+    turn: int | None = None
+    tokens_before: int | None = None
 
 
 class CompactionObserver:
@@ -78,13 +84,24 @@ class Watch:
     def __init__(self, observer: CompactionObserver, attempt: CompactionAttempt) -> None:
         self.report: CompactionReport | None = None
         self.trials: list[Attempt] = []
+        self.attempt = attempt
         self._observer = observer
-        self._attempt = attempt
+        # The loop's own clock: durations must not jump with the time of day.
+        self._clock = asyncio.get_running_loop().time
+        self._begun = self._clock()
+
+    @property
+    def duration_ms(self) -> int:
+        return round((self._clock() - self._begun) * 1_000)
+
+    def begin(self, *, turn: int, tokens_before: int) -> None:
+        """Note that there is something to compact."""
+        self.attempt = replace(self.attempt, turn=turn, tokens_before=tokens_before)
 
     def add(self, trial: Attempt) -> None:
         """Report the end of one strategy."""
         self.trials.append(trial)
-        self._observer.tried(self._attempt, trial)
+        self._observer.tried(self.attempt, trial)
 
 
 @contextmanager
@@ -93,9 +110,6 @@ def observe(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterato
 
     An error is reported and raised again.
     """
-    # The loop's own clock: durations must not jump with the time of day.
-    clock = asyncio.get_running_loop().time
-    begun = clock()
     watch = Watch(observer, attempt)
     observer.started(attempt)
     try:
@@ -103,10 +117,20 @@ def observe(observer: CompactionObserver, attempt: CompactionAttempt) -> Iterato
         if watch.report is None:
             raise AssertionError("an attempt that ends well leaves its report")
     except BaseException as error:
-        duration_ms = round((clock() - begun) * 1_000)
-        observer.failed(attempt, error, duration_ms=duration_ms, cost=sum_attempts(watch.trials))
+        observer.failed(watch.attempt, error, duration_ms=watch.duration_ms, cost=sum_attempts(watch.trials))
         raise
-    observer.finished(attempt, watch.report, duration_ms=round((clock() - begun) * 1_000))
+    observer.finished(watch.attempt, watch.report, duration_ms=watch.duration_ms)
+
+
+def classify_failure(error: BaseException) -> str:
+    """Return how an attempt without a checkpoint ended: `failed`, `interrupted`, or `stopped` by a hook."""
+    match error:
+        case asyncio.CancelledError():
+            return "interrupted"
+        case CompactionStopped():
+            return "stopped"
+        case _:
+            return "failed"
 
 
 def find_installed_observer() -> CompactionObserver:
@@ -210,6 +234,7 @@ class OpenTelemetryObserver(CompactionObserver):
             f"{PREFIX}tokens_before": report.tokens_before,
             f"{PREFIX}tokens_after": report.tokens_after,
             f"{PREFIX}checkpoint": report.checkpoint,
+            f"{PREFIX}turn": attempt.turn,
         }
         self._end_span(attempt, {**labels, **figures, **_describe_cost(cost)})
         self._instruments.duration.record(duration_ms / 1_000, labels)
@@ -219,9 +244,10 @@ class OpenTelemetryObserver(CompactionObserver):
 
     def failed(self, attempt: CompactionAttempt, error: BaseException, *, duration_ms: int, cost: AttemptCost) -> None:
         kind = get_error_type(error)
-        labels = {**_make_labels(attempt), f"{PREFIX}outcome": "failed", "error.type": kind}
+        labels = {**_make_labels(attempt), f"{PREFIX}outcome": classify_failure(error), "error.type": kind}
+        before = {f"{PREFIX}tokens_before": attempt.tokens_before, f"{PREFIX}turn": attempt.turn}
         # Only the type: a provider's error text may quote the transcript.
-        self._end_span(attempt, {**labels, **(_describe_cost(cost) if cost.calls else {})}, error=kind)
+        self._end_span(attempt, {**labels, **before, **(_describe_cost(cost) if cost.calls else {})}, error=kind)
         self._instruments.duration.record(duration_ms / 1_000, labels)
         if cost.calls:
             self._instruments.count(cost, labels)
@@ -248,6 +274,7 @@ def _make_labels(attempt: CompactionAttempt) -> dict[str, str]:
         "gen_ai.operation.name": "compact",
         f"{PREFIX}trigger": attempt.trigger,
         f"{PREFIX}phase": attempt.phase,
+        f"{PREFIX}reason": attempt.reason,
         f"{PREFIX}strategy": attempt.strategy,
     }
     return labels if attempt.model is None else {**labels, "gen_ai.request.model": attempt.model}

@@ -26,6 +26,7 @@ from threadkeep.threads.records import (
     TakenBody,
     TurnBody,
     TurnEndBody,
+    TurnEvent,
     encode_body,
     read_mail_record,
 )
@@ -258,7 +259,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnClose:
-    """How a turn ends. `choose` selects the mail that enters the history with it, `said` is the host's text for the model."""
+    """How a turn ends. `choose` selects the mail that enters the history with it, `said` is the host's text for the model.
+
+    `events` are its steps.
+    """
 
     turn: int
     outcome: str
@@ -266,6 +270,7 @@ class TurnClose:
     asleep: bool = False
     choose: Choose = lambda box: ()
     said: str = ""
+    events: tuple[TurnEvent, ...] = ()
 
 
 class MailService:
@@ -381,6 +386,7 @@ class MailService:
                 mail_from=waiting[0].ordinal if waiting else box.upto,
                 reason=over.reason,
                 asleep=over.asleep,
+                events=list(over.events),
             )
             records.append(self._record(encode_body(body), turn=tip.turn))
             if await self._try_append_at(box.upto, records):

@@ -135,11 +135,29 @@ class StartBody(Body, frozen=True, kw_only=True):
     start: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
+class FailedCompaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A compaction that began and made no checkpoint: `failed`, `interrupted`, or `stopped` by a hook.
+
+    `error` quotes no transcript. The window stayed as large as it was.
+    """
+
+    status: str
+    error: str
+    trigger: str
+    phase: str
+    reason: str
+    strategy: str
+    tokens_before: int
+    tokens_after: int
+    duration_ms: int
+    model: str | None = None
+
+
 class ReplyBody(Body, frozen=True, kw_only=True):
     """A provider's reply. It is not history until the client echoes it.
 
     `window` is the context window of the model that answered, if its provider or client told it. For a compaction that failed,
-    `attempts` lists its attempts, `outcome` is the error code, and all else is empty.
+    `attempts` lists its attempts, `outcome` is the error code, `compaction` says how it ended, and all else is empty.
     """
 
     items: list[msgspec.Raw]
@@ -151,6 +169,7 @@ class ReplyBody(Body, frozen=True, kw_only=True):
     response_id: str | None = None
     window: int | None = None
     attempts: list[Attempt] = msgspec.field(default_factory=list)
+    compaction: FailedCompaction | None = None
 
 
 class RollbackBody(Body, frozen=True, kw_only=True):
@@ -189,10 +208,19 @@ class TakenBody(Body, frozen=True, kw_only=True, tag_field="is", tag="taken"):
     upto: int
 
 
+class TurnEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step of a turn: a window `asked` for, or items `recorded`; with its size in tokens and, for a window, its checkpoint."""
+
+    what: str
+    at_ms: int
+    tokens: int
+    checkpoint: int | None = None
+
+
 class TurnEndBody(Body, frozen=True, kw_only=True, tag_field="is", tag="ended"):
     """A turn ended: `closed`, or `aborted` with a reason. Mail below `mail_from` is in the history.
 
-    With `asleep`, any mail starts the next turn.
+    With `asleep`, any mail starts the next turn. `events` are its steps, in order; only extended persistence keeps them.
     """
 
     turn: int
@@ -200,6 +228,7 @@ class TurnEndBody(Body, frozen=True, kw_only=True, tag_field="is", tag="ended"):
     mail_from: int
     reason: str = ""
     asleep: bool = False
+    events: list[TurnEvent] = msgspec.field(default_factory=list)
 
 
 class SpawnBody(Body, frozen=True, kw_only=True, tag_field="is", tag="spawn"):
@@ -459,9 +488,10 @@ def _reduce_record(record: NewRecord) -> NewRecord | None:
             | RecordKind.CHECKPOINT
             | RecordKind.UNDO
             | RecordKind.ROLLBACK
-            | RecordKind.MAIL
         ):
             return record
+        case RecordKind.MAIL:
+            return _drop_events(record)
         case RecordKind.REPLY:
             return _drop_items(record)
         case RecordKind.NOTE:
@@ -469,6 +499,17 @@ def _reduce_record(record: NewRecord) -> NewRecord | None:
             return record if is_remark(record) else None
         case _:
             assert_never(record.kind)
+
+
+def _drop_events(record: NewRecord) -> NewRecord:
+    """Return the end of a turn without its steps."""
+    try:
+        body = _MAIL_RECORD.decode(record.body)
+    except msgspec.MsgspecError:
+        return record
+    if not isinstance(body, TurnEndBody) or not body.events:
+        return record
+    return replace(record, body=encode_body(msgspec.structs.replace(body, events=[])))
 
 
 def _drop_items(record: NewRecord) -> NewRecord:

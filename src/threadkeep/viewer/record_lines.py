@@ -134,7 +134,8 @@ def _describe_reply(record: Record) -> Line:
 def _describe_failed_attempt(tried: ReplyBody) -> Line:
     """Return a failed attempt at a compaction: why it failed, what it cost, and what was tried."""
     ladder = ", then ".join(f"{each.strategy} ({each.outcome})" for each in tried.attempts)
-    return Line.make("not compacted", f"{tried.outcome}: {describe_bill(sum_attempts(tried.attempts))}; tried {ladder}", "change")
+    bill = describe_bill(sum_attempts(tried.attempts))
+    return Line.make("not compacted", f"{tried.outcome}: {bill}; tried {ladder or 'nothing'}", "change")
 
 
 def describe_bill(bill: AttemptCost) -> str:
