@@ -62,9 +62,11 @@ def judged(wire: WireName, body: bytes, *, path: str | None = None, headers: dic
         ("You are a context summarization agent.", "Summarise <conversation>\n[User]: hi\n</conversation>"),
         ("You are a context summarization assistant.", "<conversation>hi</conversation> now"),
         ("You are a context summarization assistant.", "# Conversation\n[User]: hi\n\n# Instructions\nSummarise."),
+        ("You are a specialized Task Routing AI. Your sole function is to assign a score.", "And now?"),
+        ("*Briefly* summarize this partial conversation about programming.", "# USER\nhi\n# ASSISTANT\nhello"),
     ],
 )
-async def test_titles_and_summaries_of_opencode_and_pi_are_told_on_every_wire(
+async def test_titles_summaries_and_routers_of_clients_are_told_on_every_wire(
     wire: WireName, instructions: str, said: str
 ) -> None:
     """No tools and instructions of its own make one."""

@@ -182,6 +182,10 @@ WITHOUT_TOOLS: Final = (
     SideRequestKind(instructions="You are a title generator"),
     SideRequestKind(instructions="You are a context summarization agent", says=("<conversation>",)),
     SideRequestKind(instructions="You are a context summarization assistant", says=("<conversation>", "# Conversation\n")),
+    # Gemini CLI asks a small model how hard the next step is, with the history of the conversation.
+    SideRequestKind(instructions="You are a specialized Task Routing AI"),
+    # aider has a small model summarise what is old.
+    SideRequestKind(instructions="*Briefly* summarize this partial conversation", says=("# USER",)),
 )
 # Qwen Code gives its note taker the conversation, and tools.
 NOTE_TAKER: Final = "You are now acting as the managed memory extraction subagent"

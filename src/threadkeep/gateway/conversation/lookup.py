@@ -225,8 +225,17 @@ class ThreadLookup:
             return None
         # A thread whose client rewrote its history may hold a beginning twice: a fork leaves where it was said first.
         first = min((match for match in found if match.thread_id == found[0].thread_id), key=lambda match: match.ordinal)
+        is_whole = not any(info.is_summary for info in history.infos[: first.depth])
+        if is_whole and not hints.session and await self._is_rewritten(first):
+            # Rendered anew, two conversations may begin alike; a fork would take over what only one of them said before.
+            return None
         stop = await self._find_step_end(first)
         return Match(thread_id=first.thread_id, stop=stop, depth=first.depth, ordinal=first.ordinal)
+
+    async def _is_rewritten(self, match: Found) -> bool:
+        """Whether a record stands in a history that its client rewrote."""
+        before = Span(thread_id=match.thread_id, start=0, stop=match.ordinal)
+        return any(map(is_rewrite_mark, await self._backend.store.read(before, kinds={RecordKind.META}, bodies=False)))
 
     async def _find_step_end(self, match: Found) -> int:
         """Return where the next step after a record begins. Checkpoints in between belong to the history before it."""

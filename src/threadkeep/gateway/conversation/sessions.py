@@ -8,7 +8,8 @@ written under another name is not gone on with, unless a provider sealed what th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import Enum, auto
 from itertools import islice
 
 from threadkeep.compaction.backend import Backend
@@ -233,9 +234,12 @@ async def find_rewritten_thread(
         context = contexts[row.id]
         if not session and (context is None or context.head != head):
             continue
+        last_said = await _load_last_said(backend, row, dialect)
+        if not has_summary and not _has_same_questions(spoken, last_said):
+            continue
         shared[row.id] = len(telling & await _load_newest(backend, row)) if telling else 0
-        alike = spoken.keys() & await _load_last_said(backend, row, dialect) if not session else set()
-        if has_summary or any(spoken[each] for each in alike):
+        alike = spoken.keys() & last_said if not session else set()
+        if has_summary or any(spoken[each] is Said.AT_LENGTH for each in alike):
             shared[row.id] = max(shared[row.id], len(alike))
     best = max(shared.values(), default=0)
     likely = [row for row in open_to_us if shared.get(row.id) == best] if best >= SHARED else []
@@ -274,14 +278,36 @@ def _find_telling(history: History, depth: int) -> Iterator[bytes]:
             yield item.raw
 
 
-def _digest_spoken(backend: Backend, history: History, depth: int, dialect: Dialect) -> dict[bytes, bool]:
-    """Return digests of all that people and models said to each other, however it is spelled, and whether each is telling."""
-    said = zip(history.items[depth:], history.infos[depth:], history.aside[depth:], strict=True)
-    return {
-        _digest_words(Item(_redact(backend, item.raw)), dialect): info.by_model and len(item.raw) >= TELLING_BYTES
-        for item, info, aside in said
-        if (info.by_model or info.by_person) and not aside
-    }
+class Said(Enum):
+    """Who said something; what a model said at length, hardly another one says again."""
+
+    BY_PERSON = auto()
+    IN_SHORT = auto()
+    AT_LENGTH = auto()
+
+
+def _digest_spoken(backend: Backend, history: History, depth: int, dialect: Dialect) -> dict[bytes, Said]:
+    """Return digests of all that people and models said to each other, in order, however it is spelled."""
+    spoken: dict[bytes, Said] = {}
+    for item, info, aside in zip(history.items[depth:], history.infos[depth:], history.aside[depth:], strict=True):
+        if (info.by_model or info.by_person) and not aside:
+            by_model = Said.AT_LENGTH if len(item.raw) >= TELLING_BYTES else Said.IN_SHORT
+            spoken.setdefault(
+                _digest_words(Item(_redact(backend, item.raw)), dialect), by_model if info.by_model else Said.BY_PERSON
+            )
+    return spoken
+
+
+def _has_same_questions(spoken: Mapping[bytes, Said], last_said: Collection[bytes]) -> bool:
+    """Whether a thread has what people said since the first long answer it shares, the newest message apart.
+
+    Else the history only began like it: another conversation about the same files.
+    """
+    shared = next((at for at, (each, said) in enumerate(spoken.items()) if said is Said.AT_LENGTH and each in last_said), None)
+    if shared is None:
+        return True
+    asked = [each for each in islice(spoken, shared, None) if spoken[each] is Said.BY_PERSON]
+    return all(each in last_said for each in asked[:-1])
 
 
 def _digest_words(item: Item, dialect: Dialect) -> bytes:
