@@ -30,10 +30,10 @@ unexport PYTHONDONTWRITEBYTECODE
 ON_POSTGRES := tests/gateway tests/parity tests/drafting tests/client tests/threads
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-postgres test-clients test-chaos test-models test-browser test-hosts bench lint check coverage lock docs build clean
+.PHONY: help setup demo test test-slow test-postgres test-clients test-clients-latest test-chaos test-models test-browser test-hosts bench lint check coverage lock docs build clean
 
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## make .venv and install threadkeep with its pinned tools
 
@@ -51,6 +51,9 @@ test-postgres: $(READY) ## run everything that uses a store again, on a PostgreS
 
 test-clients: $(READY) ## run real clients from npm; skips them if npm is missing
 	$(BIN)/pytest -n 4 $(TOGETHER) -m clients tests/clients tests/mcp
+
+test-clients-latest: $(READY) ## run the newest versions of the clients and say what changed; WHAT="qwen kimi" runs these only
+	$(BIN)/python -m tests.clients.latest $(WHAT)
 
 test-chaos: $(READY) ## share one store between many processes for a minute
 	THREADKEEP_SHARING_SECONDS=60 THREADKEEP_CHAOS_SECONDS=60 $(BIN)/pytest -m chaos

@@ -19,7 +19,8 @@ OTHERS = {
     "adapters/langchain.py": (7, "a field of LangChain's state"),
     "adapters/litellm.py": (2, "a field of a call to LiteLLM"),
     "compaction/state_budget.py": (8, "the share of the state that holds people's messages"),
-    "launch/clients.py": (1, "Codex's own setting `wire_api`"),
+    "cli/commands.py": (1, "the client Gemini CLI"),
+    "launch/clients.py": (3, "Codex's own setting `wire_api`; the client Gemini CLI"),
     "transfer/gemini_cli_reader.py": (5, "fields of Gemini CLI's own files"),
 }
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.drivers import npm, pypi
 from tests.drivers.codex import CodexCli
-from tests.drivers.npm import CODEX_0_150, CODEX_0_166, NpmClient, install
+from tests.drivers.npm import CODEX_0_150, CODEX_0_166, NpmClient
 from tests.drivers.process import ClientUnavailable
+from tests.drivers.pypi import PypiClient
 from tests.prefixes import stable_prefix
 
 __all__ = ["stable_prefix"]
@@ -20,7 +24,8 @@ __all__ = ["stable_prefix"]
 CODEX = {client.version: client for client in (CODEX_0_150, CODEX_0_166)}
 REPOSITORY = Path(__file__).parents[2]
 
-Installed = Callable[[NpmClient], Awaitable[Path]]
+Client = NpmClient | PypiClient
+Installed = Callable[[Client], Awaitable[Path]]
 
 
 @pytest.fixture(params=CODEX)
@@ -28,20 +33,32 @@ def codex_version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="session")
-def installed() -> Installed:
+# A file with the newest version of each package, which `make test-clients-latest` writes: then no pin counts.
+NEWEST = Path(os.environ["THREADKEEP_CLIENTS_NEWEST"]) if "THREADKEEP_CLIENTS_NEWEST" in os.environ else None
+
+
+def pin_newest(client: Client) -> Client:
+    """Return a client in its newest version where the tests run with those, else as it is pinned."""
+    versions: dict[str, str] = json.loads(NEWEST.read_text()) if NEWEST is not None else {}
+    return replace(client, version=versions.get(client.package, client.version))
+
+
+@pytest.fixture
+def installed(record_property: Callable[[str, object], None]) -> Installed:
     """Return a function that gives a client's command, installing it on first use."""
     folder = Path(os.environ.get("THREADKEEP_CLIENTS") or REPOSITORY / ".cache" / "clients")
 
-    async def command(client: NpmClient) -> Path:
+    async def command(pinned: Client) -> Path:
+        client = pin_newest(pinned)
+        record_property("client", client.package)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             # Test processes that need the same client at once wait for the first to fetch it.
             with (folder / f"{client.folder}.lock").open("w") as lock:
                 await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-                return await install(client, folder)
+                return await (npm.install(client, folder) if isinstance(client, NpmClient) else pypi.install(client, folder))
         except ClientUnavailable as error:
-            if shutil.which("npm") is None:
+            if isinstance(client, PypiClient) or shutil.which("npm") is None:
                 pytest.skip(error.reason)
             raise
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.clients.conftest import Installed
 from tests.clients.play import titles
+from tests.clients.programs import run_in_codex
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import Received, Reply, call, say
 from tests.drivers.npm import CLAUDE_CODE_2_1_328, CLINE, CODEX_0_169, NODE_22, OPENCODE, PI_1_5, QWEN, NpmClient
@@ -60,12 +61,6 @@ class Subject:
 
 def run_shell(name: str, **more: str) -> Callable[[str], Reply]:
     return lambda command: call(name, {"command": command, **more})
-
-
-def run_in_codex(command: str) -> Reply:
-    """Answer as Codex' default models do, whose one tool runs a script that calls the others."""
-    script = f"const done = await tools.exec_command({{cmd: {json.dumps(command)}}}); text(done.output);"
-    return Reply(items=({"type": "custom_tool_call", "name": "exec", "input": script},))
 
 
 CLAUDE = Subject(

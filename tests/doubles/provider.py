@@ -103,6 +103,7 @@ class ScriptedProvider:
         application = web.Application(client_max_size=MAX_BODY_BYTES)
         application.router.add_get("/v1/models", self._models)
         application.router.add_get("/v1/models/{model}", self._model)
+        application.router.add_get("/v1beta/models/{model}", self._model)
         application.router.add_get("/v1/conversations/{name}/items", self._list_items)
         application.router.add_post("/v1/conversations", self._refuse_conversation)
         application.router.add_route("*", "/{path:.*}", self._serve)

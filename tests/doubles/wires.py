@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -19,19 +20,19 @@ PATHS: dict[str, WireName] = {
     "/v1/messages": "messages",
     "/v1beta/models/gemini-3-pro:generateContent": "gemini",
 }
-GEMINI_STREAM = "/v1beta/models/gemini-3-pro:streamGenerateContent"
+GEMINI = re.compile(r"/v1beta/models/[\w.-]+:(?:stream)?[Gg]enerateContent")
 
 
 def wire_of(received: Received) -> WireName | None:
     """Return the wire a request speaks, or None where it asks for no answer of a model."""
-    if received.path == GEMINI_STREAM:
-        return "gemini"
-    return PATHS.get(received.path) if received.method == "POST" else None
+    if received.method != "POST":
+        return None
+    return "gemini" if GEMINI.fullmatch(received.path) else PATHS.get(received.path)
 
 
 def is_streamed(received: Received) -> bool:
     """Whether a request asks for a stream of events."""
-    return bool(received.body.get("stream")) or received.path == GEMINI_STREAM
+    return bool(received.body.get("stream")) or received.path.endswith(":streamGenerateContent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

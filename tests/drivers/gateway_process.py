@@ -49,7 +49,7 @@ async def gateway_process(
         *flags,
         stdout=asyncio.subprocess.PIPE,
         cwd=store.parent,
-        env=dict(os.environ),
+        env={**os.environ, "THREADKEEP_GEMINI_UPSTREAM": upstream.removesuffix("/v1")},
     )
     try:
         assert process.stdout is not None

@@ -48,6 +48,13 @@ PI_1_5 = NpmClient(package="@earendil-works/pi-coding-agent", version="1.5.2", c
 NODE_22 = NpmClient(package="node", version="22.23.3", command="node", builds=True)
 QWEN = NpmClient(package="@qwen-code/qwen-code", version="0.24.4", command="qwen")
 CLINE = NpmClient(package="cline", version="3.0.65", command="cline", builds=True)
+CONTINUE = NpmClient(package="@continuedev/cli", version="1.5.47", command="cn")
+COPILOT = NpmClient(package="@github/copilot", version="1.0.102", command="copilot")
+DROID = NpmClient(package="droid", version="0.215.0", command="droid", builds=True)
+GEMINI = NpmClient(package="@google/gemini-cli", version="0.61.0", command="gemini")
+GROK = NpmClient(package="@vibe-kit/grok-cli", version="0.0.34", command="grok")
+KILO = NpmClient(package="@kilocode/cli", version="7.7.7", command="kilo", builds=True)
+KIMI = NpmClient(package="@moonshot-ai/kimi-code", version="2.1.0", command="kimi")
 
 
 async def install(client: NpmClient, into: Path) -> Path:

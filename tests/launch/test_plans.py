@@ -259,6 +259,44 @@ def test_aider_is_told_by_flags(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "variable", "own", "expected", "url"),
+    [
+        (
+            "copilot",
+            "COPILOT_PROVIDER_BASE_URL",
+            {"COPILOT_PROVIDER_BASE_URL": "http://a/v1"},
+            ("http://a/v1", None),
+            f"{URL}/v1",
+        ),
+        (
+            "copilot",
+            "COPILOT_PROVIDER_BASE_URL",
+            {"COPILOT_PROVIDER_BASE_URL": "http://a", "COPILOT_PROVIDER_TYPE": "anthropic"},
+            (None, "http://a"),
+            URL,
+        ),
+        ("gemini", "GOOGLE_GEMINI_BASE_URL", {}, (None, None), URL),
+        ("grok", "GROK_BASE_URL", {}, ("https://api.x.ai/v1", None), f"{URL}/v1"),
+    ],
+)
+def test_one_variable_points_a_client_at_the_gateway(
+    tmp_path: Path, name: str, variable: str, own: dict[str, str], expected: tuple[str | None, str | None], url: str
+) -> None:
+    files = {"home/.gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'}
+    at = place(tmp_path, "-p", "hello", files=files, **own)
+    plan = CLIENTS[name].plan(at)
+    assert upstreams(plan) == expected
+    start = started(plan, at)
+    assert (start.words[1:], start.environment[variable]) == (("-p", "hello"), url)
+
+
+@pytest.mark.parametrize(("name", "why"), [("copilot", "GitHub's own models"), ("gemini", "only with an API key")])
+def test_a_client_that_would_not_use_the_url_is_not_started(tmp_path: Path, name: str, why: str) -> None:
+    with pytest.raises(CannotLaunch, match=why):
+        CLIENTS[name].plan(place(tmp_path))
+
+
 def test_settings_may_have_comments(tmp_path: Path) -> None:
     """Comments and trailing commas go; what looks like one inside a string stays."""
     text = '{"url": "http://a//b", /* so */ "list": ["x, ]", "//",], // end\n "n": 1,}'

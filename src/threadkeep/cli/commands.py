@@ -18,7 +18,8 @@ THREAD = "work on a thread"
 PROGRAMS = "connect other programs"
 STORE = "look after the store"
 # The clients of `threadkeep.launch`, whose own modules are too heavy to import here.
-CLIENT_NAMES = ("claude", "codex", "opencode", "pi", "qwen", "cline", "aider")
+SETUP_NAMES = ("claude", "codex", "opencode", "pi", "qwen", "cline", "aider")
+CLIENT_NAMES = (*SETUP_NAMES, "copilot", "gemini", "grok")
 MODES = ("off", "background", "on")
 
 _ordinal = re.compile(r"#?(\d{1,15})")
@@ -232,7 +233,7 @@ def demo(parser: ArgumentParser) -> None:
 
 @_command(SETUP, "change the settings of installed clients, or take that back", example="threadkeep setup claude")
 def setup(parser: ArgumentParser) -> None:
-    parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"{', '.join(CLIENT_NAMES)} (default: list them)")
+    parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"{', '.join(SETUP_NAMES)} (default: list them)")
     gateway, hooks = (
         "send the client's requests through the gateway",
         "keep its state through its own compactions, without a gateway",

@@ -319,6 +319,40 @@ def plan_aider(place: Place) -> Plan:
     )
 
 
+def plan_copilot(place: Place) -> Plan:
+    """Put the gateway in place of the user's own provider.
+
+    Raises:
+        CannotLaunch: There is none: it asks GitHub's models, which have no base URL to set.
+    """
+    name = "COPILOT_PROVIDER_BASE_URL"
+    upstream = place.find_variable(name)
+    if upstream is None:
+        raise CannotLaunch(
+            "Copilot CLI", reason=f"it asks GitHub's own models; set {name}, COPILOT_PROVIDER_API_KEY and COPILOT_MODEL"
+        )
+    if place.environ.get("COPILOT_PROVIDER_TYPE") == "anthropic":
+        return Plan(arguments=place.arguments, environment={name: ANTHROPIC_URL}, anthropic_upstream=upstream)
+    return Plan(arguments=place.arguments, environment={name: OPENAI_URL}, openai_upstream=upstream)
+
+
+def plan_gemini(place: Place) -> Plan:
+    """Set the base URL. The gateway sends the requests to its setting `gemini_upstream`.
+
+    Raises:
+        CannotLaunch: It is not set to use an API key, and uses a base URL only with one.
+    """
+    if _find_text(_read_json(place.home / ".gemini" / "settings.json"), "security", "auth", "selectedType") != "gemini-api-key":
+        raise CannotLaunch("Gemini CLI", reason="it uses a base URL only with an API key; choose that with /auth in it")
+    return Plan(arguments=place.arguments, environment={"GOOGLE_GEMINI_BASE_URL": ANTHROPIC_URL})
+
+
+def plan_grok(place: Place) -> Plan:
+    """Set the base URL."""
+    upstream = place.find_variable("GROK_BASE_URL") or "https://api.x.ai/v1"
+    return Plan(arguments=place.arguments, environment={"GROK_BASE_URL": OPENAI_URL}, openai_upstream=upstream)
+
+
 def _read_json(path: Path) -> Mapping[str, object]:
     """Return the object in a settings file, comments and trailing commas allowed; an empty one where it cannot be read."""
     try:
@@ -365,4 +399,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
     "qwen": Client(title="Qwen Code", command="qwen", install="npm install -g @qwen-code/qwen-code", plan=plan_qwen),
     "cline": Client(title="Cline", command="cline", install="npm install -g cline", plan=plan_cline),
     "aider": Client(title="aider", command="aider", install="uv tool install aider-chat", plan=plan_aider),
+    "copilot": Client(title="Copilot CLI", command="copilot", install="npm install -g @github/copilot", plan=plan_copilot),
+    "gemini": Client(title="Gemini CLI", command="gemini", install="npm install -g @google/gemini-cli", plan=plan_gemini),
+    "grok": Client(title="Grok CLI", command="grok", install="npm install -g @vibe-kit/grok-cli", plan=plan_grok),
 }
