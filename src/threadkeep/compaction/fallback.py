@@ -137,16 +137,24 @@ class Breaker:
         return Breaker(futility=self.futility.copy(), _failed=dict(self._failed), _resting=dict(self._resting))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftRules:
+    """Whether and how long a model is asked.
+
+    Attributes:
+        make_summariser: None if there is no model.
+        timeout_s: The time limit of one strategy.
+        deadline: The time limit of all of them.
+    """
+
+    make_summariser: SummariserFactory | None
+    breaker: Breaker
+    timeout_s: float
+    deadline: Deadline
+
+
 async def draft_with_fallbacks(
-    proposal: Proposal,
-    strategies: Sequence[Strategy],
-    *,
-    tried: Watch,
-    make_summariser: SummariserFactory | None,
-    clock: Clock,
-    breaker: Breaker,
-    timeout_s: float,
-    deadline: Deadline,
+    proposal: Proposal, strategies: Sequence[Strategy], tried: Watch, *, rules: DraftRules, clock: Clock
 ) -> Outcome:
     """Return the outcome of the first strategy that succeeds. After the deadline no model is asked.
 
@@ -159,27 +167,19 @@ async def draft_with_fallbacks(
     thread_id, tokens = proposal.brief.thread_id, proposal.tokens_before
     if len(strategies) > 1 and not await asyncio.to_thread(has_something_to_replace, proposal):
         raise NothingToCompact(thread_id, reason=NOTHING_NEW)
-    if breaker.futility.holds((thread_id, strategies[0].name), tokens=tokens):
+    futility = rules.breaker.futility
+    if futility.holds((thread_id, strategies[0].name), tokens=tokens):
         with suppress(BrokenWindow):
             await asyncio.to_thread(conclude, proposal, NO_DRAFT)
     for strategy in strategies[:-1]:
-        outcome = await _try_model(
-            strategy,
-            proposal,
-            tried,
-            make_summariser=make_summariser,
-            clock=clock,
-            breaker=breaker,
-            timeout_s=timeout_s,
-            deadline=deadline,
-        )
+        outcome = await _try_model(strategy, proposal, tried, rules=rules, clock=clock)
         if outcome is not None:
             return outcome
     try:
         return await conclude_without_model(Draft(strategy=strategies[-1]), proposal, tried, clock=clock)
     except NothingToCompact:
         if any(attempt.outcome == NothingToCompact.code for attempt in tried.trials[:-1]):
-            breaker.futility.found((thread_id, strategies[0].name), tokens=tokens)
+            futility.found((thread_id, strategies[0].name), tokens=tokens)
         raise
 
 
@@ -212,24 +212,14 @@ def _add_duration(outcome: Outcome, *, took_ms: int) -> Outcome:
     return replace(outcome, checkpoint=msgspec.structs.replace(checkpoint, attempts=attempts, figures=figures))
 
 
-async def _try_model(
-    strategy: Strategy,
-    proposal: Proposal,
-    tried: Watch,
-    *,
-    make_summariser: SummariserFactory | None,
-    clock: Clock,
-    breaker: Breaker,
-    timeout_s: float,
-    deadline: Deadline,
-) -> Outcome | None:
+async def _try_model(strategy: Strategy, proposal: Proposal, tried: Watch, *, rules: DraftRules, clock: Clock) -> Outcome | None:
     """Try one strategy that asks a model; return None if it fails."""
-    name = strategy.name
-    if make_summariser is None or strategy.draft is None:
+    name, breaker, deadline = strategy.name, rules.breaker, rules.deadline
+    if rules.make_summariser is None or strategy.draft is None:
         tried.add(Attempt(strategy=name, outcome="no_model"))
         return None
     started, meter = clock.now_ms(), Meter()
-    summariser = make_summariser(meter)
+    summariser = rules.make_summariser(meter)
     if breaker.is_open(name, summariser.name, now_ms=started):
         tried.add(Attempt(strategy=name, outcome="resting", model=summariser.name))
         return None
@@ -238,7 +228,7 @@ async def _try_model(
         return None
     became = BROKEN_OFF
     try:
-        async with deadline.timed(timeout_s):
+        async with deadline.timed(rules.timeout_s):
             draft = await strategy.draft(proposal.brief, summariser)
         breaker.succeeded(name, summariser.name)
         meter.ignored = draft.ignored

@@ -18,7 +18,7 @@ from threadkeep.compaction.backend import ADOPTED, Backend, Order
 from threadkeep.compaction.carried_memory import load_carried_memory
 from threadkeep.compaction.engine import Proposal, propose
 from threadkeep.compaction.facts.facts import ObservedItem
-from threadkeep.compaction.fallback import conclude_without_model, draft_with_fallbacks
+from threadkeep.compaction.fallback import DraftRules, conclude_without_model, draft_with_fallbacks
 from threadkeep.compaction.report import CompactionReport, compare
 from threadkeep.compaction.savings import CACHED_PRICE, check_worth_now
 from threadkeep.compaction.strategies import REMOTE, find_strategy
@@ -409,14 +409,16 @@ class _Compaction:
         return await draft_with_fallbacks(
             proposal,
             self._strategy.chain,
-            tried=watch,
-            make_summariser=await make_summariser(
-                order, backend, basis.history, thread_id=self._thread_id, dialect=self._dialect
+            watch,
+            rules=DraftRules(
+                make_summariser=await make_summariser(
+                    order, backend, basis.history, thread_id=self._thread_id, dialect=self._dialect
+                ),
+                breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
+                timeout_s=policy.timeout_s,
+                deadline=order.deadline,
             ),
             clock=backend.clock,
-            breaker=policy.breaker.rehearsal() if order.dry_run else policy.breaker,
-            timeout_s=policy.timeout_s,
-            deadline=order.deadline,
         )
 
     def _estimate_draft_price(self) -> float:
