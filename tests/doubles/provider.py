@@ -176,6 +176,14 @@ class ScriptedProvider:
             body = {name: value for name, value in frame.items() if name not in ("type", "previous_response_id", "stream_id")}
             body["input"] = [*(before or []), *frame["input"]]
             received = await _received(request, body)
+            aside = self._beside(received) if self._beside else None
+            if aside is not None:
+                self.side_requests.append(received)
+                spoken = speak("responses", received, aside, ids=self._ids, signature=None)
+                for event in (*spoken.before, spoken.ending):
+                    await socket.send_str(_data_of(event))
+                kept = {str(spoken.whole["id"]): [*body["input"], *spoken.whole["output"]]}
+                continue
             async with self._arrival:
                 self.requests.append(received)
                 self._arrival.notify_all()

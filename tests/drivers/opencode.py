@@ -20,6 +20,8 @@ from tests.drivers.process import RUN_SECONDS, client_environment, piped_process
 
 START_SECONDS = 60.0
 Wire = Literal["responses", "chat", "messages"]
+# Without a wire, opencode asks its own provider `openai` for the model that it chooses itself.
+OWN_PROVIDER = "openai"
 
 PACKAGES: dict[Wire, str] = {
     "responses": "@ai-sdk/openai",
@@ -27,6 +29,12 @@ PACKAGES: dict[Wire, str] = {
     "messages": "@ai-sdk/anthropic",
 }
 MODELS: dict[Wire, str] = {"responses": "gpt-5.1-codex", "chat": "local-model", "messages": "claude-sonnet-4-5"}
+QUIET: JsonObject = {
+    "$schema": "https://opencode.ai/config.json",
+    "autoupdate": False,
+    "share": "disabled",
+    "permission": "allow",
+}
 # Out of reach: in a test it is threadkeep, or an explicit request, that compacts.
 CONTEXT_TOKENS = 1_000_000
 
@@ -52,6 +60,12 @@ class Opencode:
         self._session = session
         self._url = url
         self._model = model
+
+    async def choose_model(self) -> None:
+        """Use the model that opencode chooses itself, if no other is set."""
+        if not self._model:
+            found = await self._call("GET", "/config/providers", {})
+            self._model = {"providerID": OWN_PROVIDER, "modelID": found["default"][OWN_PROVIDER]}
 
     async def start(self, *, title: str | None = None) -> str:
         """Begin a session and return its id; without a title, opencode asks a model for one beside the first turn."""
@@ -87,8 +101,11 @@ class Opencode:
         return json.loads(raw)
 
 
-def configuration(*, base_url: str, wire: Wire) -> JsonObject:
+def configuration(*, base_url: str, wire: Wire | None) -> JsonObject:
     """Return an opencode.json with one provider of the given wire and nothing that reaches out."""
+    if wire is None:
+        own = {OWN_PROVIDER: {"options": {"baseURL": base_url, "apiKey": "sk-mock"}}}
+        return {**QUIET, "enabled_providers": [OWN_PROVIDER], "provider": own}
     model: JsonObject = {
         "name": "m",
         "limit": {"context": CONTEXT_TOKENS, "output": 4_000},
@@ -101,10 +118,7 @@ def configuration(*, base_url: str, wire: Wire) -> JsonObject:
     provider = {"npm": PACKAGES[wire], "options": options, "models": {MODELS[wire]: model}}
     named = f"mock/{MODELS[wire]}"
     return {
-        "$schema": "https://opencode.ai/config.json",
-        "autoupdate": False,
-        "share": "disabled",
-        "permission": "allow",
+        **QUIET,
         "model": named,
         "small_model": named,
         "enabled_providers": ["mock"],
@@ -113,7 +127,7 @@ def configuration(*, base_url: str, wire: Wire) -> JsonObject:
 
 
 @contextlib.asynccontextmanager
-async def opencode_server(binary: Path, *, home: Path, cwd: Path, base_url: str, wire: Wire) -> AsyncIterator[Opencode]:
+async def opencode_server(binary: Path, *, home: Path, cwd: Path, base_url: str, wire: Wire | None) -> AsyncIterator[Opencode]:
     """Run `opencode serve` on loopback with its configuration written anew; it is gone on leaving, whatever happened.
 
     Raises:
@@ -130,7 +144,10 @@ async def opencode_server(binary: Path, *, home: Path, cwd: Path, base_url: str,
         piped_process(words, cwd=cwd, environment=environment, log=home / "opencode.log") as process,
         ClientSession(timeout=ClientTimeout(total=RUN_SECONDS)) as session,
     ):
-        yield Opencode(session, url=await listening(process), model={"providerID": "mock", "modelID": MODELS[wire]})
+        named = {} if wire is None else {"providerID": "mock", "modelID": MODELS[wire]}
+        opencode = Opencode(session, url=await listening(process), model=named)
+        await opencode.choose_model()
+        yield opencode
 
 
 async def listening(process: asyncio.subprocess.Process) -> str:
