@@ -14,6 +14,7 @@ from threadkeep.dialects import Target, find_dialect
 from threadkeep.gateway.conversation.hints import ROOT_AGENT, is_side_request, read_hints
 from threadkeep.gateway.conversation.proxy_interface import Forward, Incoming
 from threadkeep.store import RecordKind
+from threadkeep.threads import BY_CLIENT, read_failed_attempts
 
 if TYPE_CHECKING:
     from tests.doubles.wires import WireName
@@ -108,6 +109,30 @@ async def test_a_note_taker_with_the_whole_conversation_adds_nothing_to_it(tk: T
     assert b"Managed memory" not in b"".join(record.body for record in await thread.records())
 
 
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.moves_prefix(reason="a request for a summary may retell the history")
+async def test_a_clients_own_compaction_is_noted_with_its_cost(tk: Threadkeep, wire: WireName) -> None:
+    """Behind the history or retelling it: a mark in the thread that says by whom and at what cost, and no item."""
+    client = talk(tk, wire, x_session_id="ses_1")
+    await client.ask("Never touch vendor/.")
+    await client.ask("Go on.")
+    behind = client.forked()
+    await behind.ask("CRITICAL: Respond with TEXT ONLY. Summarise.")
+    await client.ask("And on.")
+    told = json.loads(instructed(wire, "You are a context summarization agent", person(wire, "<conversation>all</conversation>")))
+    retelling = client.forked(length=0)
+    *head, asked = told.pop(HISTORY[wire])
+    retelling.history, retelling.fields = [asked], {"instructions": "", **told, "head": head, "tools": []}
+    await retelling.send(say("They said all."))
+    [thread] = await threads(tk)
+    noted = [body for record in await thread.records() if (body := read_failed_attempts(record)) is not None]
+    assert [body.outcome for body in noted] == [BY_CLIENT] * 2
+    assert [(each.strategy, each.calls, each.outcome) for body in noted for each in body.attempts] == [("client", 1, "taken")] * 2
+    assert all(each.input_tokens and each.output_tokens for body in noted for each in body.attempts)
+    kinds = [record.kind for record in await thread.records()]
+    assert (kinds.count(RecordKind.TURN), (await tk.verify()).ok) == (3, True)
+
+
 async def test_counts_and_compactions_by_the_provider_are_told_by_their_paths() -> None:
     """A path that takes a history and does not go on with it is no conversation, whatever it says."""
     assert judged("messages", instructed("messages", "x", person("messages", "hi")), path="/messages/count_tokens")
@@ -177,7 +202,7 @@ async def test_all_kinds_leave_a_compacted_conversation_as_it_was(tk: Threadkeep
     await client.ask("Go on.")
     before = await records(tk)
     decided = await interleaved(client)
-    assert len(decided) == {"responses": 7, "chat": 5, "messages": 6, "gemini": 5}[wire]
+    assert len(decided) == {"responses": 8, "chat": 5, "messages": 6, "gemini": 5}[wire]
     for forward in decided:
         await forward.finished(find_dialect(wire).wire.read_reply(b"{}"))
     assert await records(tk) == before

@@ -47,7 +47,7 @@ async def test_a_compaction_that_came_to_nothing_is_on_the_thread_s_page(opened:
     ordinal = await in_vain(work)
     async with opened() as looker:
         page = (await looker.get("/ui/t/huge")).text
-        assert "Failed compactions" not in (await looker.get("/ui/t/billing")).text
+        assert "Compactions without a checkpoint" not in (await looker.get("/ui/t/billing")).text
         line = words((await looker.get("/ui/t/huge/timeline")).text)
     told = f"#{ordinal} 2 nothing to compact handoff, extractive 1 50,000 40,000 900 $0.2000"
     assert told in words(page)

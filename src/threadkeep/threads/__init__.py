@@ -6,6 +6,7 @@ from threadkeep.errors import Attempt
 from threadkeep.threads.item_records import Arrival, Tip, make_records
 from threadkeep.threads.path import Ask, LivePath, PathWalk
 from threadkeep.threads.records import (
+    BY_CLIENT,
     AskedBody,
     AttemptCost,
     Checkpoint,
@@ -42,6 +43,7 @@ from threadkeep.threads.records import (
 from threadkeep.threads.window import EntryKind, History, WindowEntry, assemble
 
 __all__ = [
+    "BY_CLIENT",
     "Arrival",
     "Ask",
     "AskedBody",

@@ -135,6 +135,9 @@ class StartBody(Body, frozen=True, kw_only=True):
     start: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
+BY_CLIENT = "made_by_client"
+
+
 class FailedCompaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A compaction that began and made no checkpoint: `failed`, `interrupted`, or `stopped` by a hook.
 
@@ -157,7 +160,8 @@ class ReplyBody(Body, frozen=True, kw_only=True):
     """A provider's reply. It is not history until the client echoes it.
 
     `window` is the context window of the model that answered, if its provider or client told it. For a compaction that failed,
-    `attempts` lists its attempts, `outcome` is the error code, `compaction` says how it ended, and all else is empty.
+    `attempts` lists its attempts, `outcome` is the error code, `compaction` says how it ended, and all else is empty;
+    for one that the client made itself, `outcome` is `BY_CLIENT`.
     """
 
     items: list[msgspec.Raw]
@@ -404,7 +408,7 @@ def sum_attempts(attempts: Sequence[Attempt]) -> AttemptCost:
 
 
 def is_failed_attempt(record: Record | NewRecord) -> bool:
-    """Whether a record holds the attempts of a compaction that failed.
+    """Whether a record holds the attempts of a compaction that made no checkpoint: it failed, or the client made it itself.
 
     Only such a reply has a target: the checkpoint that counted at that time, 0 before the first.
     """
@@ -412,7 +416,7 @@ def is_failed_attempt(record: Record | NewRecord) -> bool:
 
 
 def read_failed_attempts(record: Record) -> ReplyBody | None:
-    """Return the attempts of a failed compaction; None for any other record, or if it cannot be read."""
+    """Return the attempts of a compaction without a checkpoint; None for any other record, or if it cannot be read."""
     if not is_failed_attempt(record) or record.erased:
         return None
     try:

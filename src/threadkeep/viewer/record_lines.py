@@ -12,6 +12,7 @@ from threadkeep.errors import Attempt
 from threadkeep.items import Item, ItemKind, View
 from threadkeep.store import Record, RecordKind
 from threadkeep.threads import (
+    BY_CLIENT,
     AttemptCost,
     Checkpoint,
     ContextBody,
@@ -132,7 +133,9 @@ def _describe_reply(record: Record) -> Line:
 
 
 def _describe_failed_attempt(tried: ReplyBody) -> Line:
-    """Return a failed attempt at a compaction: why it failed, what it cost, and what was tried."""
+    """Return a compaction without a checkpoint: why there is none, what it cost, and what was tried."""
+    if tried.outcome == BY_CLIENT:
+        return Line.make("client compacted", describe_bill(sum_attempts(tried.attempts)), "change")
     ladder = ", then ".join(f"{each.strategy} ({each.outcome})" for each in tried.attempts)
     bill = describe_bill(sum_attempts(tried.attempts))
     return Line.make("not compacted", f"{tried.outcome}: {bill}; tried {ladder or 'nothing'}", "change")

@@ -8,11 +8,13 @@ sends in their place (a checkpoint's layout) never does.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
 from threadkeep.client import Threadkeep
 from threadkeep.compaction import load_ledger
+from threadkeep.compaction.run import record_failed_attempts
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.dialects.api import MANAGEMENT
@@ -22,7 +24,13 @@ from threadkeep.gateway.conversation.command_detection import sign
 from threadkeep.gateway.conversation.command_runner import CommandAnswers
 from threadkeep.gateway.conversation.compaction import Compactor, RunningCompactions
 from threadkeep.gateway.conversation.fast_path import FastPath
-from threadkeep.gateway.conversation.hints import acts_for_its_client, asks_for_summary, is_side_request, read_hints
+from threadkeep.gateway.conversation.hints import (
+    acts_for_its_client,
+    asks_for_compaction,
+    asks_for_summary,
+    is_side_request,
+    read_hints,
+)
 from threadkeep.gateway.conversation.item_cache import ItemCache
 from threadkeep.gateway.conversation.lookup import ThreadLookup
 from threadkeep.gateway.conversation.model_windows import ModelWindows
@@ -41,11 +49,13 @@ from threadkeep.gateway.conversation.proxy_interface import (
     Smaller,
 )
 from threadkeep.gateway.conversation.recall_tool import RecallExchanges, RecallSession, can_offer_recall
-from threadkeep.gateway.conversation.response_chain import ResponseChain
+from threadkeep.gateway.conversation.response_chain import WHOLE, ResponseChain
 from threadkeep.gateway.conversation.rules import Rules, make_rules
+from threadkeep.gateway.conversation.sessions import find_named_thread
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.gateway.error_statuses import find_status
 from threadkeep.memory.memory import Summary
+from threadkeep.threads import BY_CLIENT, Attempt
 from threadkeep.threads.records import Persistence
 
 log = logging.getLogger("threadkeep.gateway")
@@ -209,13 +219,41 @@ class RecordedConversations:
         least = 1 if takes_notes else max(1, len(opened.history.items) - 2)
         if not is_side and (found is None or found[1] < least):
             return None
+        finished = self._note_client_compaction(found[0].thread_id if found else None, opened)
         if found is None:
             substitute = self._polyfill.find(opened, None)
-            return Forward(body=opened.incoming.body, finished=_ignore_reply, substitute=substitute)
+            return Forward(body=opened.incoming.body, finished=finished, substitute=substitute)
         opened.memory = await self._find_memory(found[0], client=opened.hints.client)
         request = self._builder.build(found[0], opened)
         substitute = self._polyfill.find(opened, found[0])
-        return Forward(body=request.body, finished=_ignore_reply, headers=request.headers, substitute=substitute)
+        return Forward(body=request.body, finished=finished, headers=request.headers, substitute=substitute)
+
+    def _note_client_compaction(self, thread_id: str | None, opened: OpenRequest) -> Callable[[Reply], Awaitable[None]]:
+        """Return what records a client's own compaction and its cost in its thread, if a side request is one.
+
+        A summary that retells the history is placed by the client's name for the conversation.
+        """
+        hints, began = opened.hints, self._backend.clock.now_ms()
+        if not asks_for_compaction(opened.request, path=opened.incoming.path, hints=hints, dialect=self._dialect):
+            return _ignore_reply
+
+        async def note(reply: Reply) -> None:
+            place = thread_id or await find_named_thread(self._backend, hints, self._dialect)
+            if place is None or reply.outcome not in WHOLE:
+                return
+            made = Attempt(
+                strategy="client",
+                outcome="taken",
+                model=hints.model or None,
+                calls=1,
+                input_tokens=reply.input_tokens,
+                output_tokens=reply.output_tokens,
+                cached_tokens=reply.cached_tokens,
+                took_ms=self._backend.clock.now_ms() - began,
+            )
+            await record_failed_attempts(self._backend, place, [made], outcome=BY_CLIENT)
+
+        return note
 
     async def _find_thread(self, opened: OpenRequest) -> None:
         """Find the thread of the history, and what its model is given besides: memories, the recall tool."""

@@ -51,6 +51,7 @@ class Hints:
         model: The model that is asked.
         answer_form: How the answer comes.
         is_own_business: Whether the client marks it as a side request.
+        is_compaction: Whether it marks it as a request for its own compaction.
         window: The context window that the client speaks of; None where it does not.
     """
 
@@ -63,6 +64,7 @@ class Hints:
     model: str = ""
     answer_form: AnswerForm = "whole"
     is_own_business: bool = False
+    is_compaction: bool = False
     window: int | None = None
 
 
@@ -91,6 +93,7 @@ def read_hints(
         model=target.model,
         answer_form=target.form,
         is_own_business=codex.is_side_request,
+        is_compaction=codex.request_kind == "compaction",
         window=dialect.api.read_window(target.model, headers),
     )
 
@@ -204,6 +207,15 @@ def is_side_request(request: Request, *, path: str, hints: Hints, dialect: Diale
     if hints.client == CLAUDE_CODE and asks_for_summary(request, dialect=dialect):
         return True
     return request.fields.get("tools", b"null") in NO_TOOLS and any(_matches(kind, request, dialect) for kind in WITHOUT_TOOLS)
+
+
+def asks_for_compaction(request: Request, *, path: str, hints: Hints, dialect: Dialect) -> bool:
+    """Whether a side request is one for a client's own compaction: of the provider, or of a model that is to write a summary."""
+    service = dialect.api.compaction_service
+    if hints.is_compaction or (service is not None and service.find_asked(request, path=path) is not None):
+        return True
+    retells = any(kind.says and _matches(kind, request, dialect) for kind in WITHOUT_TOOLS)
+    return retells or asks_for_summary(request, dialect=dialect)
 
 
 def asks_for_summary(request: Request, *, dialect: Dialect) -> bool:
