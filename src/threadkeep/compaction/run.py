@@ -43,6 +43,8 @@ from threadkeep.hooks import CompactionFacts, HookEvent, HookRun, run_hooks
 from threadkeep.items import Item, digest_body
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import (
+    BY_CLIENT,
+    Attempt,
     Checkpoint,
     EntryKind,
     History,
@@ -101,10 +103,19 @@ async def record_failed_attempt(backend: Backend, watch: Watch, error: BaseExcep
     )
     outcome = get_error_type(error)
     body = ReplyBody(items=[], outcome=outcome, estimated_tokens=0, attempts=watch.trials, compaction=failed)
+    await _append_attempts(backend, attempt.thread_id, body)
+
+
+async def record_client_compaction(backend: Backend, thread_id: str, made: Attempt) -> None:
+    """Record a compaction that a thread's client made itself. Durable when it returns; a store error is ignored."""
+    await _append_attempts(backend, thread_id, ReplyBody(items=[], outcome=BY_CLIENT, estimated_tokens=0, attempts=[made]))
+
+
+async def _append_attempts(backend: Backend, thread_id: str, body: ReplyBody) -> None:
     with suppress(StoreError, NotFound):
-        checkpoint = (await load_live_path(backend.store, attempt.thread_id)).checkpoint
+        checkpoint = (await load_live_path(backend.store, thread_id)).checkpoint
         target = checkpoint.ordinal if checkpoint else 0
-        await append_beside(backend, attempt.thread_id, RecordKind.REPLY, encode_body(body), target=target)
+        await append_beside(backend, thread_id, RecordKind.REPLY, encode_body(body), target=target)
 
 
 async def find_newest_failed_attempts(store: ThreadStore, path: LivePath, *, most: int) -> list[FailedAttempts]:

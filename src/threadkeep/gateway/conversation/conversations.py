@@ -14,7 +14,7 @@ from functools import partial
 
 from threadkeep.client import Threadkeep
 from threadkeep.compaction import load_ledger
-from threadkeep.compaction.run import record_failed_attempts
+from threadkeep.compaction.run import record_client_compaction
 from threadkeep.compaction.state_text import render_state
 from threadkeep.dialects import Dialect, Reply
 from threadkeep.dialects.api import MANAGEMENT
@@ -55,7 +55,7 @@ from threadkeep.gateway.conversation.sessions import find_named_thread
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.gateway.error_statuses import find_status
 from threadkeep.memory.memory import Summary
-from threadkeep.threads import BY_CLIENT, Attempt
+from threadkeep.threads import Attempt
 from threadkeep.threads.records import Persistence
 
 log = logging.getLogger("threadkeep.gateway")
@@ -251,7 +251,7 @@ class RecordedConversations:
                 cached_tokens=reply.cached_tokens,
                 took_ms=self._backend.clock.now_ms() - began,
             )
-            await record_failed_attempts(self._backend, place, [made], outcome=BY_CLIENT)
+            await record_client_compaction(self._backend, place, made)
 
         return note
 
