@@ -1,4 +1,4 @@
-"""What a client's requests look like without their values: one fact a line, stored in shapes/ for each pinned version."""
+"""What a client's requests look like without their values: one fact a line, stored in request_shapes/ for each pinned version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tests.clients.made_up import HOP_HEADERS
 from tests.doubles.script import Received
 
-SHAPES = Path(__file__).with_name("shapes")
+SHAPES = Path(__file__).with_name("request_shapes")
 # These have lines of their own.
 HISTORIES = frozenset({"input", "messages", "contents", "tools", "model"})
 # How often a request was sent again says nothing about the client.
