@@ -219,6 +219,7 @@ PROGRAMS: dict[str, Program] = {
         look=None,
         environment={"OPENAI_API_KEY": "sk-mock"},
         is_side=lambda received: received.body.get("model") != "gpt-5.1",
+        moves="it words its history anew when it restores it",
     ),
     "vibe": Program(
         package=VIBE,
