@@ -53,7 +53,6 @@ class Program:
         room_tokens: How much its session grows before the window is full; less where it shortens what a command prints.
         aside: What is answered to a request beside the conversation.
         optional_tools: Tools it offers at some times only.
-        compact: What makes it compact by itself.
         moves: Why it sends an older history differently; empty where it does not.
     """
 
@@ -67,7 +66,6 @@ class Program:
     room_tokens: int = 11_000
     aside: str = "A summary."
     optional_tools: Sequence[str] = ()
-    compact: str = ""
     moves: str = ""
 
 
@@ -122,7 +120,6 @@ PROGRAMS: dict[str, Program] = {
         look=use("run_shell_command"),
         environment={"OPENAI_API_KEY": "sk-mock", "OPENAI_MODEL": "qwen3-coder-plus", "OPENAI_BASE_URL": "{root}/v1"},
         is_side=lambda received: has_no_tools(received) or b"managed memory extraction subagent" in received.raw,
-        compact="/compress",
         moves="it writes reminders into its newest message only",
     ),
     "cline": Program(
@@ -144,7 +141,6 @@ PROGRAMS: dict[str, Program] = {
         then=("run", "--auto", "-c", "{}"),
         look=use("bash", description="look"),
         environment={"OPENAI_API_KEY": "sk-mock", "KILO_CONFIG_CONTENT": json.dumps(KILO_CONFIG), "npm_config_offline": "true"},
-        compact="/compact",
     ),
     "continue": Program(
         package=CONTINUE,
@@ -153,7 +149,6 @@ PROGRAMS: dict[str, Program] = {
         look=use("Bash"),
         files={".continue/config.yaml": CONTINUE_CONFIG},
         environment={"CONTINUE_METRICS_ENABLED": "0", "CONTINUE_CLI_ENABLE_TELEMETRY": "0"},
-        compact="/compact",
     ),
     "gemini": Program(
         package=GEMINI,
@@ -165,7 +160,6 @@ PROGRAMS: dict[str, Program] = {
         environment={"GEMINI_API_KEY": "mock", "GOOGLE_GEMINI_BASE_URL": "{root}"},
         # It asks a small model how hard the task is.
         aside='{"complexity_reasoning": "simple", "complexity_score": 20}',
-        compact="/compress",
     ),
     "copilot": Program(
         package=COPILOT,
@@ -179,7 +173,6 @@ PROGRAMS: dict[str, Program] = {
             "COPILOT_OFFLINE": "true",
         },
         moves="it spells the arguments of earlier calls differently when resumed",
-        compact="/compact",
     ),
     "kimi": Program(
         package=KIMI,
@@ -194,7 +187,6 @@ PROGRAMS: dict[str, Program] = {
             "KIMI_MODEL_PROVIDER_TYPE": "kimi",
         },
         optional_tools=("ReadMediaFile",),
-        compact="/compact",
     ),
     "droid": Program(
         package=DROID,
@@ -228,7 +220,6 @@ PROGRAMS: dict[str, Program] = {
         look=use("bash"),
         files={".vibe/config.toml": VIBE_CONFIG},
         environment={"MISTRAL_API_KEY": "mock"},
-        compact="/compact",
     ),
 }
 
