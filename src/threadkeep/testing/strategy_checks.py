@@ -35,6 +35,7 @@ from threadkeep.testing.scripted_model import (
     runs_out,
     says,
 )
+from threadkeep.threads.records import read_failed_attempts
 
 # A model is asked on the thread's own prefix, a few turns fill the thread's window, and no check asks more often.
 MODEL_TOKENS: Final = 200_000
@@ -250,7 +251,7 @@ async def check_no_model(samples: StrategySamples) -> None:
 
 
 async def check_cancelled_draft(samples: StrategySamples) -> None:
-    """A draft that is cancelled leaves everything as it was, and the next compaction is not held up."""
+    """A draft that is cancelled leaves a record of the attempt and no other, and the next compaction is not held up."""
     if samples.strategy.draft is None:
         return
     async with open_thread(samples) as thread:
@@ -266,7 +267,10 @@ async def check_cancelled_draft(samples: StrategySamples) -> None:
         expect_that(asked.is_set(), "the model is asked")
         drafting.cancel()
         await asyncio.wait({drafting})
-        expect(await thread.records(), before, "a cancelled draft writes nothing")
+        written = (await thread.records())[len(before) :]
+        tried = [body.compaction for record in written if (body := read_failed_attempts(record)) is not None]
+        expect([each and each.status for each in tried], ["interrupted"] * len(written), "only the cancelled attempt is written")
+        expect(len(written), 1, "the cancelled attempt is written")
         expect((await samples.compact(thread)).strategy, samples.strategy.name, "the next compaction is made")
 
 

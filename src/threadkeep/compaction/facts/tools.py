@@ -121,6 +121,8 @@ def read_call(call: ToolCall, *, source: str) -> OpenCall:
     arguments = _decode(call.arguments)
     fields: Json = arguments if isinstance(arguments, dict) else {}
     make = partial(OpenCall, id=call.id, source=source)
+    if tool == "exec" and isinstance(arguments, str) and (inner := _find_script_calls(arguments)):
+        return _join_calls([read_call(ToolCall(id=call.id, name=name, arguments=said), source=source) for name, said in inner])
     if tool in _SHELLS:
         return _read_shell_call(fields or {"command": arguments}, make)
     if tool == "write_stdin":
@@ -139,6 +141,52 @@ def read_call(call: ToolCall, *, source: str) -> OpenCall:
     if tool.startswith(_LOOKS):
         return make(does="look", text=text)
     return make(text=text, keys=(f"tool {call.name}"[:TEXT_CHARS],))
+
+
+# Codex' newest models have one tool, `exec`, whose script calls the others as `await tools.exec_command({cmd: "make"})`.
+_script_call = re.compile(r"\btools\.(\w+)\(\s*")
+_script_text = re.compile(r"""\"((?:[^"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'|`((?:[^`\\]|\\.)*)`""", re.DOTALL)
+_script_field = re.compile(rf"[{{,]\s*[\"']?(\w+)[\"']?\s*:\s*(?:{_script_text.pattern})", re.DOTALL)
+_script_escape = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
+SCRIPT_CALLS: Final = 16
+
+
+def _find_script_calls(script: str) -> list[tuple[str, str]]:
+    """Return the calls in a script with their arguments as JSON, or as the one text they are given."""
+    starts = list(_script_call.finditer(script[:JSON_CHARS]))[:SCRIPT_CALLS]
+    ends = [*(start.start() for start in starts[1:]), len(script)]
+    found = []
+    for start, end in zip(starts, ends, strict=False):
+        said = script[start.end() : end]
+        if (text := _script_text.match(said)) is not None:
+            found.append((start[1], _unescape(text)))
+        else:
+            fields = {field[1]: _unescape(field, first=2) for field in _script_field.finditer(said)}
+            found.append((start[1], msgspec.json.encode(fields).decode()))
+    return found
+
+
+def _unescape(literal: re.Match[str], *, first: int = 1) -> str:
+    written = next((text for text in literal.groups()[first - 1 :] if text is not None), "")
+    return _script_escape.sub(lambda sign: chr(int(sign[1], 16)) if sign[1] else _ESCAPES.get(sign[2], sign[2]), written)
+
+
+def _join_calls(calls: Sequence[OpenCall]) -> OpenCall:
+    """Return the calls of a script as one: what it does is what its weightiest call does."""
+    if len(calls) == 1:
+        return calls[0]
+    weightiest = next((call for does in ("run", "edit", "other") for call in calls if call.does == does), calls[0])
+    return OpenCall(
+        id=weightiest.id,
+        source=weightiest.source,
+        does=weightiest.does,
+        text=flatten(" ; ".join(call.text for call in calls if call.does == weightiest.does)),
+        edits=tuple(edit for call in calls for edit in call.edits),
+        keys=tuple(dict.fromkeys(key for call in calls for key in call.keys)),
+        certain=False,
+        todos=next((call.todos for call in calls if call.todos is not None), None),
+    )
 
 
 def flatten(text: str, *, limit: int = TEXT_CHARS) -> str:
@@ -229,6 +277,8 @@ _exit_line = re.compile(
     re.IGNORECASE,
 )
 _sandbox_exit = re.compile(r"failed in sandbox[^\n]{0,200}?exit code: (-?\d{1,5})")
+# How Codex begins the output of a script.
+_script_end = re.compile(r"Script (completed|failed|terminated)\n(?:Wall time [^\n]*\n)?(?:Output:\n?)?\s*")
 _session = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
 _background = re.compile(r"^Command (?:was manually backgrounded|running in (?:the )?background)", re.IGNORECASE)
 _declined = re.compile(
@@ -276,7 +326,11 @@ def judge_outcome(call: OpenCall, output: ToolOutput) -> Outcome:
     say so; the answer of any other may begin with such words and mean something else. Exit code 0 of a line whose last part alone
     decides it is no proof where an error stands in what the line printed.
     """
-    text, code, failed = _unwrap_json(output.text.removeprefix("OBSERVATION:\n"), failed=output.is_error)
+    script = _script_end.match(output.text)
+    said = output.text[script.end() :] if script else output.text.removeprefix("OBSERVATION:\n")
+    text, code, failed = _unwrap_json(said, failed=output.is_error)
+    if script is not None and script[1] == "failed":
+        failed = True
     if failed is not False and (_declined.match(text) or _aborted.search(text[-END_CHARS:])):
         return Outcome(ok=None, said="aborted", declined=True)
     if failed is False:
