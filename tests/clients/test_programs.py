@@ -62,8 +62,6 @@ def ask(program: Program, text: str) -> str:
 
 def list_programs() -> list[Any]:
     marks = {name: [pytest.mark.moves_prefix(reason=each.moves)] if each.moves else [] for name, each in PROGRAMS.items()}
-    # It sends no name and words all that is old anew: both sessions still go on in one thread, and a rule crosses over.
-    marks["aider"].append(pytest.mark.xfail(reason="two sessions in folders with equal contents share a thread"))
     return [pytest.param(name, marks=marks[name], id=name) for name in PROGRAMS]
 
 

@@ -36,7 +36,8 @@ async def install(client: PypiClient, into: Path) -> Path:
     """Return the command of `client`, installing it below `into` if it is not there yet; a finished install appears at once.
 
     Raises:
-        ClientUnavailable: There is no such Python here, or the install failed.
+        ClientUnavailable: There is no such Python here.
+        RuntimeError: The package could not be installed.
     """
     place = into / client.folder
     command = place / "bin" / client.command
@@ -49,7 +50,6 @@ async def install(client: PypiClient, into: Path) -> Path:
     try:
         for words in (
             (
-                str(uv),
                 "venv",
                 "--quiet",
                 "--clear",
@@ -59,11 +59,14 @@ async def install(client: PypiClient, into: Path) -> Path:
                 client.python,
                 str(partial),
             ),
-            (str(uv), "pip", "install", "--quiet", "--python", str(partial / "bin" / "python"), package),
+            ("pip", "install", "--quiet", "--python", str(partial / "bin" / "python"), package),
         ):
             ended = await run_to_end((str(uv), "--quiet", *words), cwd=into, environment=None, seconds=INSTALL_SECONDS)
             if ended.exit_code != 0:
-                raise ClientUnavailable(f"uv could not install {package}: {ended.stderr.decode(errors='replace').strip()}")
+                said = ended.stderr.decode(errors="replace").strip()
+                if words[0] == "venv":
+                    raise ClientUnavailable(f"there is no Python {client.python} for {package}: {said}")
+                raise RuntimeError(f"uv could not install {package}: {said}")
         with contextlib.suppress(OSError):
             partial.rename(place)
     finally:

@@ -218,20 +218,25 @@ async def test_a_history_rendered_anew_in_place_continues_the_same_thread(tk: Th
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("respelled", [0, 2], ids=["from the start", "behind a known beginning"])
 @pytest.mark.moves_prefix(reason="the client renders its history anew")
-async def test_a_history_rendered_anew_that_asked_something_else_is_another_conversation(tk: Threadkeep, wire: WireName) -> None:
+async def test_a_history_rendered_anew_that_asked_something_else_is_another_conversation(
+    tk: Threadkeep, wire: WireName, respelled: int
+) -> None:
     """aider gives no name and spells what is old differently: two folders with the same notes are two conversations."""
     told = "The notes say where it is anchored. " * 20
-    clients = {demand: talk(tk, wire) for demand in (DEMAND, "Always greet BETA-222.")}
-    for demand, client in clients.items():
+    demands = (DEMAND, "Always greet BETA-222.")
+    clients = [talk(tk, wire) for _ in demands]
+    for demand, client in zip(demands, clients, strict=True):
         await client.ask("Hello.", say(told))
-        await client.ask(demand, say("done"))
-    for client in clients.values():
-        client.history[0] = json.loads(json.dumps(client.history[0]).replace("Hello.", "Hello there."))
+        await client.ask(demand, say(told if respelled else "done"))
+    for client in clients:
+        for old in ("Hello.", *demands):
+            client.history[respelled] = json.loads(json.dumps(client.history[respelled]).replace(old, f"{old} Please."))
         await client.ask("And again.", say("done"))
         await client.ask("/compact")
         await client.ask("What are my rules?")
-    one, other = (client.provider.requests[-1].raw.decode() for client in clients.values())
+    one, other = (client.provider.requests[-1].raw.decode() for client in clients)
     assert ("BETA-222" in one, DEMAND in other) == (False, False)
     assert (DEMAND in one, "BETA-222" in other) == (True, True)
 

@@ -235,7 +235,7 @@ async def find_rewritten_thread(
         if not session and (context is None or context.head != head):
             continue
         last_said = await _load_last_said(backend, row, dialect)
-        if not has_summary and not _has_same_questions(spoken, last_said):
+        if not has_summary and not _has_same_questions(spoken, last_said, depth=depth):
             continue
         shared[row.id] = len(telling & await _load_newest(backend, row)) if telling else 0
         alike = spoken.keys() & last_said if not session else set()
@@ -298,12 +298,14 @@ def _digest_spoken(backend: Backend, history: History, depth: int, dialect: Dial
     return spoken
 
 
-def _has_same_questions(spoken: Mapping[bytes, Said], last_said: Collection[bytes]) -> bool:
+def _has_same_questions(spoken: Mapping[bytes, Said], last_said: Collection[bytes], *, depth: int) -> bool:
     """Whether a thread has what people said since the first long answer it shares, the newest message apart.
 
-    Else the history only began like it: another conversation about the same files.
+    Else the history only began like it: another conversation about the same files. Behind a beginning that is known, `depth`
+    items long, all that people said counts: what they said first is where two conversations part.
     """
-    shared = next((at for at, (each, said) in enumerate(spoken.items()) if said is Said.AT_LENGTH and each in last_said), None)
+    alike = (at for at, (each, said) in enumerate(spoken.items()) if said is Said.AT_LENGTH and each in last_said)
+    shared = next(alike, None) if depth == 0 else 0
     if shared is None:
         return True
     asked = [each for each in islice(spoken, shared, None) if spoken[each] is Said.BY_PERSON]
