@@ -262,7 +262,7 @@ MOST_ASKED = 64
 # How many of the best are ranked together with the records near them, and how many ordinals away those may be.
 ANCHORS_PER_HIT = 4
 REACH, PAIR_REACH = 4, 8
-# The share of a neighbour's score that a record gets, by its distance in items.
+# The share of a better neighbour's lead that a message gets, by its distance in messages.
 NEIGHBOURS = {-2: 0.17, -1: 0.35, 1: 0.35, 2: 0.17}
 # Kinds that are no content and are not searched.
 UNSEARCHED = frozenset(RecordKind) - {RecordKind.ITEM, RecordKind.NOTE}
@@ -382,14 +382,14 @@ async def _read_around(
 
 
 def _add_neighbours(around: Sequence[_Proposed], own: Sequence[Ranked]) -> list[float]:
-    """Return the scores of records; a message has a share of those beside it, for an answer often follows its question."""
+    """Return the scores of records; a message beside a better one gains on it, for an answer often follows its question."""
     scores = [found.score for found in own]
     spoken = [at for at, each in enumerate(around) if not (each.view.opens or each.view.closes)]
     for place, at in enumerate(spoken):
         for step, share in NEIGHBOURS.items():
             other = spoken[place + step] if 0 <= place + step < len(spoken) else at
-            if other != at and abs(around[other].record.ordinal - around[at].record.ordinal) <= PAIR_REACH:
-                scores[at] += share * own[other].score
+            if abs(around[other].record.ordinal - around[at].record.ordinal) <= PAIR_REACH:
+                scores[at] += share * max(0.0, own[other].score - own[at].score)
     return scores
 
 
