@@ -43,14 +43,13 @@ def pin_newest(client: Client) -> Client:
     return replace(client, version=versions.get(client.package, client.version))
 
 
-@pytest.fixture
-def installed(record_property: Callable[[str, object], None]) -> Installed:
+@pytest.fixture(scope="session")
+def installed_once() -> Installed:
     """Return a function that gives a client's command, installing it on first use."""
     folder = Path(os.environ.get("THREADKEEP_CLIENTS") or REPOSITORY / ".cache" / "clients")
 
     async def command(pinned: Client) -> Path:
         client = pin_newest(pinned)
-        record_property("client", client.package)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             # Test processes that need the same client at once wait for the first to fetch it.
@@ -61,6 +60,17 @@ def installed(record_property: Callable[[str, object], None]) -> Installed:
             if isinstance(client, PypiClient) or shutil.which("npm") is None:
                 pytest.skip(error.reason)
             raise
+
+    return command
+
+
+@pytest.fixture
+def installed(installed_once: Installed, record_property: Callable[[str, object], None]) -> Installed:
+    """Return the same, and have the report say which clients a test used."""
+
+    async def command(client: Client) -> Path:
+        record_property("client", client.package)
+        return await installed_once(client)
 
     return command
 

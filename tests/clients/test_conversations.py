@@ -47,13 +47,13 @@ def subject(name: str) -> Subject:
 
 
 @pytest.fixture(scope="session")
-def plays(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Plays:
+def plays(installed_once: Installed, tmp_path_factory: pytest.TempPathFactory) -> Plays:
     """Return a function that plays the conversation with a client, once for all tests that ask."""
     played: dict[str, Played | AssertionError] = {}
 
     async def of(name: str) -> Played:
         if name not in played:
-            opening = await opening_of(SUBJECTS[name], installed)
+            opening = await opening_of(SUBJECTS[name], installed_once)
             folder = tmp_path_factory.mktemp("client") / re.sub(r"\W+", "-", name)
             try:
                 played[name] = await play(SUBJECTS[name], opening, folder)
