@@ -19,8 +19,8 @@ from tests.histories import turns
 
 from threadkeep import Threadkeep
 from threadkeep.compaction.audit import AuditReport
+from threadkeep.compaction.early_compaction import Worth
 from threadkeep.compaction.report import CompactionReport, Comparison, PlanPart, PlanSummary
-from threadkeep.compaction.savings import Worth
 from threadkeep.compaction.telemetry import (
     CompactionAttempt,
     CompactionObserver,

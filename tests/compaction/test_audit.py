@@ -12,7 +12,8 @@ from tests.strategies import histories
 from threadkeep.compaction.audit import Audited, Fault, audit, make_report
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import merge_observed
-from threadkeep.compaction.message_shortener import is_acknowledgement, shorten
+from threadkeep.compaction.message_judgement import is_acknowledgement
+from threadkeep.compaction.message_shortener import shorten
 from threadkeep.compaction.plan import Plan
 from threadkeep.threads import Pointer
 

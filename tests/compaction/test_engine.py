@@ -12,7 +12,8 @@ from threadkeep.compaction import Section, Speaker, compact
 from threadkeep.compaction.checkpoint import find_faults
 from threadkeep.compaction.engine import NO_DRAFT, Outcome, conclude, parse_target, propose, read_ledger
 from threadkeep.compaction.ledger import Ledger
-from threadkeep.compaction.message_shortener import is_acknowledgement, shorten
+from threadkeep.compaction.message_judgement import is_acknowledgement
+from threadkeep.compaction.message_shortener import shorten
 from threadkeep.compaction.plan import size_frontier
 from threadkeep.compaction.state_text import render_state
 from threadkeep.compaction.strategies.strategy import Goal

@@ -24,7 +24,8 @@ from threadkeep.compaction.ledger import (
     load_ledger,
 )
 from threadkeep.compaction.merge import apply, normalise_text
-from threadkeep.compaction.message_shortener import is_acknowledgement, shorten
+from threadkeep.compaction.message_judgement import is_acknowledgement
+from threadkeep.compaction.message_shortener import shorten
 from threadkeep.compaction.state_text import FROM_A_MODEL, FROM_THE_AGENT, TAG, render_line
 from threadkeep.compaction.strategies import SESSION
 from threadkeep.compaction.strategies.reply import parse_state

@@ -10,7 +10,7 @@ from tests.strategies import histories
 
 from threadkeep.compaction.facts.facts import ObservedItem, fold
 from threadkeep.compaction.journal import ASKED_CHARS, FINDING_CHARS, FINDINGS_KEPT, TURNS_KEPT, Journal, Turn, advance
-from threadkeep.compaction.message_shortener import is_acknowledgement
+from threadkeep.compaction.message_judgement import is_acknowledgement
 from threadkeep.dialects import find_dialect
 from threadkeep.items import ItemKind
 from threadkeep.threads import Pointer

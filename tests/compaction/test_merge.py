@@ -27,7 +27,8 @@ from threadkeep.compaction.ledger import (
     load_ledger,
 )
 from threadkeep.compaction.merge import FOCUS, SOURCES_KEPT, apply, compute_entries, merge_observed
-from threadkeep.compaction.message_shortener import is_acknowledgement, shorten
+from threadkeep.compaction.message_judgement import is_acknowledgement
+from threadkeep.compaction.message_shortener import shorten
 from threadkeep.threads import Pointer
 
 PORT = "Use port 8080 for staging."

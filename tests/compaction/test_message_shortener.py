@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadkeep.compaction.message_shortener import MESSAGE_TOKENS, cut_middle, is_acknowledgement, shorten, split_fences
+from threadkeep.compaction.message_judgement import is_acknowledgement
+from threadkeep.compaction.message_shortener import MESSAGE_TOKENS, cut_middle, shorten, split_fences
 from threadkeep.tokens import estimate_text
 
 LOG = "\n".join(f"2026-11-0{number % 9 + 1} 12:00:{number:02d} GET /tides/{number} 200 {number}ms" for number in range(40))

@@ -11,7 +11,8 @@ from threadkeep import Config, Thread, Threadkeep
 from threadkeep.compaction import Section, Speaker
 from threadkeep.compaction.engine import NO_DRAFT, conclude, propose
 from threadkeep.compaction.ledger import Ledger
-from threadkeep.compaction.message_shortener import is_acknowledgement, shorten
+from threadkeep.compaction.message_judgement import is_acknowledgement
+from threadkeep.compaction.message_shortener import shorten
 from threadkeep.compaction.strategies.strategy import Goal
 from threadkeep.dialects import DIALECTS
 from threadkeep.erasure.erase import erase, plan_erasure

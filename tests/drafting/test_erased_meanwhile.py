@@ -16,7 +16,7 @@ from threadkeep.errors import StaleCheckpoint
 from threadkeep.store import NewRecord, Record, RecordKind
 from threadkeep.testing.scripted_model import Holds, ScriptedModel, says
 from threadkeep.threads import is_failed_attempt
-from threadkeep.threads.tombstones import ErasureNote
+from threadkeep.threads.erasure_notes import ErasureNote
 from threadkeep.threads.writer import make_rewrite_mark
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from yarl import URL
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import BadInput, CannotListen
 from threadkeep.gateway.conversation.conversations import RecordedConversations
-from threadkeep.gateway.http.asgi import Call
+from threadkeep.gateway.http.exchange import Call
 from threadkeep.gateway.http.keys import Keys, KeysFile, admit, digest_key, make_key
 from threadkeep.gateway.http.server import serve
 

@@ -19,7 +19,7 @@ from threadkeep.dialects import find_dialect
 from threadkeep.erasure.erase import ErasureReport, erase, plan_erasure
 from threadkeep.items import Item, decode_json, find_open_calls, find_orphans
 from threadkeep.store import NewRecord, Record, RecordKind
-from threadkeep.threads.tombstones import ErasureNote, fill_erased, read_erasure_note
+from threadkeep.threads.erasure_notes import ErasureNote, fill_erased, read_erasure_note
 from threadkeep.transfer.export import export_thread
 
 pytestmark = pytest.mark.anyio

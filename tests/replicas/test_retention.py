@@ -15,7 +15,7 @@ from threadkeep.erasure.erase import ErasurePlan, ErasureReport, erase, plan_era
 from threadkeep.errors import RecordNotFound
 from threadkeep.memory.memory import Memories
 from threadkeep.store import RecordKind, Span
-from threadkeep.threads.tombstones import ErasureNote
+from threadkeep.threads.erasure_notes import ErasureNote
 
 pytestmark = pytest.mark.anyio
 

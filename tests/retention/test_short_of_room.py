@@ -7,7 +7,7 @@ from tests.histories import answered, said
 
 from threadkeep import Threadkeep
 from threadkeep.compaction import Section, Speaker
-from threadkeep.compaction.message_shortener import may_bind
+from threadkeep.compaction.message_judgement import may_bind
 
 pytestmark = pytest.mark.anyio
 

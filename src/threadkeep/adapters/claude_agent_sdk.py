@@ -44,8 +44,8 @@ from threadkeep.recall.tool import DESCRIPTION, NAME, render_recall
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads.reader import load_live_path
 from threadkeep.transfer.claude_code_reader import ClaudeCodeReader
-from threadkeep.transfer.import_steps import Lane, Step, Trouble
 from threadkeep.transfer.thread_builder import ThreadBuilder
+from threadkeep.transfer.transcript_form import Lane, Step, Trouble
 
 EVERY = 1_000_000
 # Conversations kept in memory; a client runs few sessions and sub-agents at once.

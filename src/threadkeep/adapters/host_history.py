@@ -33,7 +33,7 @@ from threadkeep.threads import (
     WindowEntry,
     encode_body,
 )
-from threadkeep.threads.branches import prepare_fork
+from threadkeep.threads.forks_and_undos import prepare_fork
 from threadkeep.threads.reader import load_history, load_live_path, load_tip
 from threadkeep.threads.window import close_open_calls
 from threadkeep.threads.writer import Accept, ThreadStart, append_beside, append_items, compute_chain, find_deepest, make_arrival

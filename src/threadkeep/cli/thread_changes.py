@@ -10,7 +10,7 @@ from threadkeep.cli.state_output import print_entries, shorten_entry
 from threadkeep.cli.store import open_existing_store
 from threadkeep.client.json_output import encode_remark
 from threadkeep.compaction.pins import NOTE_CHARS
-from threadkeep.threads.branches import ForkPoint, fork_thread
+from threadkeep.threads.forks_and_undos import ForkPoint, fork_thread
 from threadkeep.viewer.number_format import format_count
 
 

@@ -9,7 +9,7 @@ from threadkeep.client.verification import Problem, Verdict
 from threadkeep.compaction.pins import Remarked
 from threadkeep.compaction.report import CompactionReport
 from threadkeep.config import Config, Setting, build_config, resolve
-from threadkeep.threads.branches import Branched
+from threadkeep.threads.forks_and_undos import Branched
 from threadkeep.threads.summary import ThreadSummary
 from threadkeep.threads.window import Head, Window
 

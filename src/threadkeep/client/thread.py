@@ -24,7 +24,7 @@ from threadkeep.store import Record, RecordKind, Span
 from threadkeep.threads import Arrival, History, ReplyBody, Tip, encode_body, parse_pointer
 from threadkeep.threads.agents import Edge, SpawnRequest, list_children, list_descendants, report_to_parent, spawn_thread
 from threadkeep.threads.baseline import BaselineUpdate, World, append_with_update, check_world, load_world, plan_update
-from threadkeep.threads.branches import Branched, ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
+from threadkeep.threads.forks_and_undos import Branched, ForkPoint, fork_thread, roll_back, undo_compaction, undo_rollback
 from threadkeep.threads.mailbox import Choose, Delivery, Mail, Mailbox, MailService, OutgoingMail, Way
 from threadkeep.threads.pressure import (
     find_last_model,

@@ -14,7 +14,8 @@ import msgspec
 
 from threadkeep.compaction.ledger import BINDING, Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import ASKED, compute_entries, normalise_text
-from threadkeep.compaction.message_shortener import find_values, shorten
+from threadkeep.compaction.message_judgement import find_values
+from threadkeep.compaction.message_shortener import shorten
 from threadkeep.compaction.plan import Plan
 
 # A model's entry that shares so much with one message of a user is a version of it.

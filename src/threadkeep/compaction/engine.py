@@ -15,6 +15,7 @@ import msgspec
 
 from threadkeep.compaction.audit import Audited, AuditReport, audit, make_report
 from threadkeep.compaction.checkpoint import count_placed, find_cut, find_faults
+from threadkeep.compaction.early_compaction import Worth, compute_worth
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.ledger import Ledger, dump_ledger, load_ledger
 from threadkeep.compaction.merge import apply, merge_observed
@@ -33,7 +34,6 @@ from threadkeep.compaction.plan import (
 from threadkeep.compaction.quotes import MessageWords, find_entries_in_view, quote_newest
 from threadkeep.compaction.remarks import apply_remarks
 from threadkeep.compaction.report import PlanSummary, summarise
-from threadkeep.compaction.savings import Worth, compute_worth
 from threadkeep.compaction.state_budget import StateFitter
 from threadkeep.compaction.strategies.remote import take_out
 from threadkeep.compaction.strategies.strategy import EXTRACTIVE, Brief, Draft, Goal

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from threadkeep.compaction.facts.facts import Facts, ObservedItem, fold, tell_work
-from threadkeep.compaction.message_shortener import find_values, is_acknowledgement, split_fences
+from threadkeep.compaction.message_judgement import find_values, is_acknowledgement
+from threadkeep.compaction.message_shortener import split_fences
 from threadkeep.items import ItemKind, Role
 
 TURNS_KEPT = 12

@@ -26,7 +26,8 @@ from threadkeep.compaction.ledger import (
     Speaker,
     Update,
 )
-from threadkeep.compaction.message_shortener import is_acknowledgement, shorten
+from threadkeep.compaction.message_judgement import is_acknowledgement
+from threadkeep.compaction.message_shortener import shorten
 from threadkeep.threads import Pointer, parse_pointer
 
 SOURCES_KEPT = 6

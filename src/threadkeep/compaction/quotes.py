@@ -18,7 +18,8 @@ from itertools import chain
 
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.merge import normalise_text
-from threadkeep.compaction.message_shortener import CUT_MARK, may_bind, obliges, shorten
+from threadkeep.compaction.message_judgement import may_bind, obliges
+from threadkeep.compaction.message_shortener import CUT_MARK, shorten
 from threadkeep.compaction.plan import Plan, Position, Quote
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.compaction.transcript import untag

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from threadkeep.compaction.audit import AuditReport
+from threadkeep.compaction.early_compaction import Worth
 from threadkeep.compaction.ledger import Ledger, LedgerEntry, Section, Speaker
 from threadkeep.compaction.plan import Plan, Position
-from threadkeep.compaction.savings import Worth
 from threadkeep.hooks import HookRun
 from threadkeep.threads import Attempt, EntryKind, LayoutEntry, StateEntry, StubEntry
 from threadkeep.tokens import estimate_item

@@ -15,12 +15,12 @@ import msgspec
 
 from threadkeep.compaction import Ledger, Outcome, read_ledger
 from threadkeep.compaction.backend import ADOPTED, Backend, Order
-from threadkeep.compaction.carried_memory import load_carried_memory
+from threadkeep.compaction.carried_state import load_carried_memory
+from threadkeep.compaction.early_compaction import CACHED_PRICE, check_worth_now
 from threadkeep.compaction.engine import Proposal, propose
 from threadkeep.compaction.facts.facts import ObservedItem
 from threadkeep.compaction.fallback import DraftRules, conclude_without_model, draft_with_fallbacks
 from threadkeep.compaction.report import CompactionReport, compare
-from threadkeep.compaction.savings import CACHED_PRICE, check_worth_now
 from threadkeep.compaction.strategies import REMOTE, find_strategy
 from threadkeep.compaction.strategies.remote import find_adopted
 from threadkeep.compaction.strategies.strategy import Goal, Strategy
@@ -58,13 +58,13 @@ from threadkeep.threads import (
     sum_attempts,
 )
 from threadkeep.threads.agents import AgentIdentity, load_agent_identity
+from threadkeep.threads.erasure_notes import read_erasure_note
 from threadkeep.threads.lease import hold_lease
 from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.pressure import find_last_model
 from threadkeep.threads.reader import find_last_usage, load_history, load_live_path, load_records, load_tip, read_body
 from threadkeep.threads.records import FailedCompaction
 from threadkeep.threads.sealed_items import Recipient, find_account, find_foreign_seals
-from threadkeep.threads.tombstones import read_erasure_note
 from threadkeep.threads.writer import append_beside
 from threadkeep.tokens import Calibration
 

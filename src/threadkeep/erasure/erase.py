@@ -20,9 +20,9 @@ from threadkeep.items import Item, View
 from threadkeep.memory.memory import Memories
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import MetaBody, ReplyBody, is_failed_attempt
-from threadkeep.threads.branches import undo_compaction
+from threadkeep.threads.erasure_notes import ErasureNote, read_erasure_note
+from threadkeep.threads.forks_and_undos import undo_compaction
 from threadkeep.threads.reader import load_live_path, read_body
-from threadkeep.threads.tombstones import ErasureNote, read_erasure_note
 from threadkeep.threads.writer import update_metadata
 
 EVERY = 10_000_000

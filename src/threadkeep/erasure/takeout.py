@@ -16,8 +16,8 @@ from threadkeep.items import format_digest
 from threadkeep.memory.memory import Memories
 from threadkeep.store import Record, RecordKind, Span, ThreadRow
 from threadkeep.threads import Checkpoint, MetaBody
+from threadkeep.threads.erasure_notes import read_erasure_note
 from threadkeep.threads.reader import read_body
-from threadkeep.threads.tombstones import read_erasure_note
 
 PAGE = 500
 EVERY = 10_000_000

@@ -25,8 +25,8 @@ from threadkeep.gateway.control.identity import PATH as IDENTITY
 from threadkeep.gateway.control.identity import Identity, answer_identity
 from threadkeep.gateway.conversation.proxy_interface import Conversations, Refused
 from threadkeep.gateway.http.access_log import AccessLog, Entry
-from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
 from threadkeep.gateway.http.compression import is_known, parse_codings
+from threadkeep.gateway.http.exchange import Call, Caller, Receive, Scope, Send
 from threadkeep.gateway.http.guards import KEY_IN_PATH, NO_KEY, NO_NONCE, NO_TOKEN, NO_WEBSOCKET, UNKNOWN_PATH, find_refusal
 from threadkeep.gateway.http.headers import first, make_upstream_headers
 from threadkeep.gateway.http.keys import Admitted, Keys, admit, has_key, strip_key

@@ -10,7 +10,8 @@ import msgspec
 
 from threadkeep.compaction import Section, Speaker, read_ledger
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.message_shortener import is_acknowledgement, may_bind, shorten
+from threadkeep.compaction.message_judgement import is_acknowledgement, may_bind
+from threadkeep.compaction.message_shortener import shorten
 from threadkeep.compaction.secrets import mask_secrets
 from threadkeep.dialects import Dialect, find_dialect
 from threadkeep.errors import ModelError, NotFound, StoreCorrupt, ThreadkeepError

@@ -18,7 +18,7 @@ from threadkeep.items import Item, View
 from threadkeep.store import Record, RecordKind, Search, Span, ThreadStore
 from threadkeep.store.search_words import CJK, FUNCTION_WORDS, find_exact
 from threadkeep.threads import LivePath, Pointer, SaidBody, read_remark
-from threadkeep.threads.tombstones import ERASED
+from threadkeep.threads.erasure_notes import ERASED
 
 EXCERPT_CHARS = 700
 # How much text is shown before the best statement.

@@ -33,8 +33,8 @@ from threadkeep.threads import (
     is_remark,
     read_remark,
 )
+from threadkeep.threads.erasure_notes import fill_erased
 from threadkeep.threads.path import JUMPS, LANDMARKS
-from threadkeep.threads.tombstones import fill_erased
 from threadkeep.tokens import Calibration
 
 PAGE = 16

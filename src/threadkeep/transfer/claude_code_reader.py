@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from threadkeep.dialects import MESSAGES
 from threadkeep.items import Item
-from threadkeep.transfer.import_steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 from threadkeep.transfer.json_rows import (
     Row,
     drop_fields,
@@ -22,6 +21,7 @@ from threadkeep.transfer.json_rows import (
     make_thread_name,
     parse_row,
 )
+from threadkeep.transfer.transcript_form import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "claude-code"
 DIALECT = MESSAGES.name

@@ -16,7 +16,6 @@ from hashlib import blake2b
 from threadkeep.dialects import RESPONSES
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object, read_value, split_list
 from threadkeep.items import Item, ItemKind, Role, View
-from threadkeep.transfer.import_steps import Base, Compacted, Lane, Note, PutItem, Step, TakeBack, Trouble
 from threadkeep.transfer.json_rows import (
     Row,
     drop_fields,
@@ -29,6 +28,7 @@ from threadkeep.transfer.json_rows import (
     make_thread_name,
     parse_row,
 )
+from threadkeep.transfer.transcript_form import Base, Compacted, Lane, Note, PutItem, Step, TakeBack, Trouble
 
 ISSUER = "codex"
 DIALECT = RESPONSES.name

@@ -16,9 +16,9 @@ from threadkeep.errors import CannotExport
 from threadkeep.items import Item, ItemKind, Role, View
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, ContextBody, EntryKind, LivePath, TurnBody
+from threadkeep.threads.erasure_notes import fill_erased
 from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.reader import load_history, load_live_path, load_metadata, read_body
-from threadkeep.threads.tombstones import fill_erased
 from threadkeep.transfer.codex_rollouts import (
     RolloutSession,
     find_working_folder,

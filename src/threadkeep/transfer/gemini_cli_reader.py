@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from threadkeep.dialects import GEMINI
 from threadkeep.dialects.raw_json import encode_value, read_object, split_list, split_object
-from threadkeep.transfer.import_steps import Lane, Note, PutItem, Step, Trouble
 from threadkeep.transfer.json_rows import Row, drop_fields, get_text, get_time_ms, make_thread_name, parse_row
+from threadkeep.transfer.transcript_form import Lane, Note, PutItem, Step, Trouble
 
 SPEAKERS = {"user": "user", "gemini": "model"}
 # What the CLI says to its user, and no model sees.

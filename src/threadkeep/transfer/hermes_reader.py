@@ -15,8 +15,8 @@ from typing import Any
 from threadkeep.dialects import CHAT
 from threadkeep.errors import UnreadableTranscript
 from threadkeep.items import Item
-from threadkeep.transfer.import_steps import Compacted, Lane, Note, PutItem, Step, Titled, Trouble
 from threadkeep.transfer.json_rows import make_thread_name
+from threadkeep.transfer.transcript_form import Compacted, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "hermes"
 DIALECT = CHAT.name

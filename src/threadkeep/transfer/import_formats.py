@@ -14,10 +14,10 @@ from threadkeep.transfer.claude_code_reader import ClaudeCodeReader
 from threadkeep.transfer.codex_rollouts import CodexReader
 from threadkeep.transfer.gemini_cli_reader import is_gemini_cli, read_gemini_cli
 from threadkeep.transfer.hermes_reader import read_hermes
-from threadkeep.transfer.import_steps import LineReader, Step
 from threadkeep.transfer.json_rows import Row, get_text, parse_row
 from threadkeep.transfer.pi_reader import PiReader
 from threadkeep.transfer.plain_reader import PlainReader, find_history, read_document
+from threadkeep.transfer.transcript_form import LineReader, Step
 from threadkeep.transfer.transcript_lines import is_sqlite, read_whole, sample
 
 SAMPLE_LINES = 64

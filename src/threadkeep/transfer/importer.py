@@ -15,10 +15,10 @@ from threadkeep.compaction.backend import Backend
 from threadkeep.dialects import find_dialect
 from threadkeep.errors import OrdinalConflict, ThreadExists, UnknownFormat, UnreadableTranscript
 from threadkeep.transfer.import_formats import ENDINGS, Format, Source, choose_source
-from threadkeep.transfer.import_steps import Base, Lane, LineReader, Step, Trouble
 from threadkeep.transfer.json_rows import get_number, parse_row
 from threadkeep.transfer.recorded_session import find_recorded_threads
 from threadkeep.transfer.thread_builder import ThreadBuilder
+from threadkeep.transfer.transcript_form import Base, Lane, LineReader, Step, Trouble
 from threadkeep.transfer.transcript_lines import Line, is_packed, read_lines
 
 BATCH_LINES = 128

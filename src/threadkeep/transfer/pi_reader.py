@@ -12,7 +12,6 @@ from collections.abc import Callable
 from threadkeep.dialects import MESSAGES
 from threadkeep.dialects.raw_json import encode_value, join_list, join_object, make_text_part, read_value, split_list
 from threadkeep.items import Item
-from threadkeep.transfer.import_steps import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 from threadkeep.transfer.json_rows import (
     Row,
     drop_fields,
@@ -24,6 +23,7 @@ from threadkeep.transfer.json_rows import (
     make_thread_name,
     parse_row,
 )
+from threadkeep.transfer.transcript_form import Compacted, GoTo, Lane, Note, PutItem, Step, Titled, Trouble
 
 ISSUER = "pi"
 DIALECT = MESSAGES.name

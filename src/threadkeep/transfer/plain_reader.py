@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from threadkeep.dialects import DIALECTS, Dialect, find_dialect
 from threadkeep.dialects.raw_json import encode_value, read_item, read_object, split_list
-from threadkeep.transfer.import_steps import Lane, Note, PutItem, Step, Trouble
 from threadkeep.transfer.json_rows import Row, drop_fields, get_text, make_short_digest, parse_row
+from threadkeep.transfer.transcript_form import Lane, Note, PutItem, Step, Trouble
 
 HISTORY_FIELDS = (*dict.fromkeys(dialect.history_field for dialect in DIALECTS.values()), "history", "items", "traj")
 HELD_ITEMS = 64

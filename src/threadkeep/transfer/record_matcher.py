@@ -17,7 +17,7 @@ from threadkeep.errors import OrdinalConflict, ThreadNotFound
 from threadkeep.items import digest_body
 from threadkeep.store import NewRecord, Record, RecordKind, Span, ThreadRow, ThreadStore
 from threadkeep.threads import reduce_records
-from threadkeep.threads.branches import create_fork
+from threadkeep.threads.forks_and_undos import create_fork
 from threadkeep.threads.writer import create_thread
 from threadkeep.transfer.json_rows import make_short_digest
 

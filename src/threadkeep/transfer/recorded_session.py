@@ -17,7 +17,7 @@ from threadkeep.dialects import Dialect
 from threadkeep.items import Item, ItemKind, Role, digest_session, seed_chain
 from threadkeep.store import Found, RecordKind, Span, ThreadStore
 from threadkeep.threads import Arrival, ReplyBody
-from threadkeep.threads.branches import prepare_fork
+from threadkeep.threads.forks_and_undos import prepare_fork
 from threadkeep.threads.reader import (
     CHAINED,
     iterate_records,
@@ -28,9 +28,9 @@ from threadkeep.threads.reader import (
     read_body,
 )
 from threadkeep.threads.writer import append_items, compute_chain, find_deepest, make_arrival
-from threadkeep.transfer.import_steps import GoTo, Lane, Note, PutItem, Step, TakeBack
 from threadkeep.transfer.json_rows import make_short_digest
 from threadkeep.transfer.record_matcher import RecordPlace, find_row
+from threadkeep.transfer.transcript_form import GoTo, Lane, Note, PutItem, Step, TakeBack
 
 # Of the threads that one session has, so many are looked at, the newest first.
 MOST_THREADS = 8

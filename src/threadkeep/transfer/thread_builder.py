@@ -32,9 +32,9 @@ from threadkeep.threads.item_records import PREVIEW_CHARS
 from threadkeep.threads.reader import load_metadata
 from threadkeep.threads.writer import make_arrival, update_metadata
 from threadkeep.tokens import estimate_item
-from threadkeep.transfer.import_steps import Compacted, GoTo, Lane, Note, PutItem, Step, TakeBack, Titled, Trouble
 from threadkeep.transfer.record_matcher import Make, Origin, RecordMatcher, RecordPlace
 from threadkeep.transfer.recorded_session import RecordedSession, find_recorded_threads
+from threadkeep.transfer.transcript_form import Compacted, GoTo, Lane, Note, PutItem, Step, TakeBack, Titled, Trouble
 
 # So many steps are held, and an answer tells from so many characters on.
 HELD_STEPS = 512

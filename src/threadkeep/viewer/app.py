@@ -20,7 +20,7 @@ from threadkeep.errors import InvalidArgument, ThreadkeepError
 from threadkeep.gateway.app import MakePages, PageContext
 from threadkeep.gateway.control.events import ALIVE, OPENING, NotifyingStore, Silence, follow, wait_for_change
 from threadkeep.gateway.error_statuses import find_status
-from threadkeep.gateway.http.asgi import Call, Caller, Receive, Scope, Send
+from threadkeep.gateway.http.exchange import Call, Caller, Receive, Scope, Send
 from threadkeep.gateway.http.guards import find_refusal
 from threadkeep.gateway.http.headers import first
 from threadkeep.gateway.http.keys import digest_key

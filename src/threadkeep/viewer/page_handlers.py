@@ -15,7 +15,7 @@ from threadkeep.compaction.report import compare
 from threadkeep.compaction.run import find_newest_failed_attempts
 from threadkeep.compaction.strategies import STRATEGIES
 from threadkeep.errors import InvalidArgument, InvalidPointer, StoreCorrupt
-from threadkeep.gateway.http.asgi import Call, Caller
+from threadkeep.gateway.http.exchange import Call, Caller
 from threadkeep.memory.memory import Memories
 from threadkeep.store import RecordKind, Span
 from threadkeep.threads import Pointer, parse_pointer

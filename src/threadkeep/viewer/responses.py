@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from threadkeep.gateway.http.asgi import Caller
+from threadkeep.gateway.http.exchange import Caller
 
 # Only our own files may run, style or load; no page may frame this one; forms go nowhere else.
 POLICY = (

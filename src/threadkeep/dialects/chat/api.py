@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from threadkeep.dialects.api import Api
-from threadkeep.dialects.chat import upstream_form as plain_form
+from threadkeep.dialects.chat import upstream_translation as plain_form
 from threadkeep.dialects.chat.item_views import read_view
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import (

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from threadkeep.dialects.api import Api, BoundThinking, CacheMarkers, ProviderCompaction
-from threadkeep.dialects.messages import client_form as plain_form
+from threadkeep.dialects.messages import client_translation as plain_form
 from threadkeep.dialects.messages import compaction as provider_compaction
 from threadkeep.dialects.messages import markers
 from threadkeep.dialects.messages import thinking_blocks as bound_thinking

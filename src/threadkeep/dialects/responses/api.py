@@ -12,7 +12,7 @@ import msgspec
 from threadkeep.dialects.api import Api, CompactionService, Continuation, Frames, MessageMerger, ProviderCompaction
 from threadkeep.dialects.prompt_cache import OpenAIPromptCache
 from threadkeep.dialects.raw_json import encode_value, read_object, read_value
-from threadkeep.dialects.responses import client_form as plain_form
+from threadkeep.dialects.responses import client_translation as plain_form
 from threadkeep.dialects.responses import compaction as provider_compaction
 from threadkeep.dialects.responses import compaction_service as service
 from threadkeep.dialects.responses import continuation as resumed

@@ -35,7 +35,7 @@ from threadkeep.gateway.control.events import follow
 from threadkeep.gateway.conversation.hints import SESSION_HEADERS
 from threadkeep.gateway.conversation.proxy_interface import HostConversations, HostWindow, HostWish, Incoming, Refused
 from threadkeep.gateway.error_statuses import find_status
-from threadkeep.gateway.http.asgi import Call, Caller
+from threadkeep.gateway.http.exchange import Call, Caller
 from threadkeep.gateway.http.headers import first
 from threadkeep.gateway.http.metrics import Runs
 

@@ -17,7 +17,7 @@ from threadkeep.gateway.conversation.open_request import OpenRequest
 from threadkeep.gateway.conversation.rules import AutoCompact, Rules
 from threadkeep.gateway.conversation.thread_cache import KnownThread, ThreadCache
 from threadkeep.hooks import HookRun, RunOutcome
-from threadkeep.threads.branches import undo_compaction
+from threadkeep.threads.forks_and_undos import undo_compaction
 from threadkeep.tokens import Pressure
 
 RECALLED = 5

@@ -23,7 +23,7 @@ from threadkeep.gateway.conversation.background_writes import PendingWrites, Rec
 from threadkeep.gateway.conversation.command_detection import sign
 from threadkeep.gateway.conversation.command_runner import CommandAnswers
 from threadkeep.gateway.conversation.compaction import Compactor, RunningCompactions
-from threadkeep.gateway.conversation.fast_path import FastPath
+from threadkeep.gateway.conversation.forward_first import ForwardFirst
 from threadkeep.gateway.conversation.hints import (
     acts_for_its_client,
     asks_for_compaction,
@@ -114,7 +114,7 @@ class RecordedConversations:
             record_history=self._record_history,
             record_reply=self._record_reply,
         )
-        self._fast_path = FastPath(rules, self._items, self._writes, self._lookup, self._compactor)
+        self._forward_first = ForwardFirst(rules, self._items, self._writes, self._lookup, self._compactor)
 
     async def close(self) -> None:
         """Finish pending writes and cancel compactions, which leaves every thread as it was before them."""
@@ -175,7 +175,7 @@ class RecordedConversations:
 
     async def _forward_unread(self, opened: OpenRequest) -> Forward | None:
         """Forward a long history that no thread holds, and read it while the provider answers."""
-        beginning = await self._fast_path.find_beginning(opened)
+        beginning = await self._forward_first.find_beginning(opened)
         if beginning is None:
             return None
         if is_side_request(opened.request, path=opened.incoming.path, hints=opened.hints, dialect=self._dialect):

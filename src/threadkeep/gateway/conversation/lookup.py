@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from threadkeep.compaction.backend import Backend
-from threadkeep.compaction.carried_memory import carry_over
+from threadkeep.compaction.carried_state import carry_over
 from threadkeep.compaction.run import make_checkpoint_record
 from threadkeep.dialects import Dialect, Request
 from threadkeep.errors import OrdinalConflict, ThreadNotFound
@@ -29,7 +29,7 @@ from threadkeep.gateway.conversation.window import follow_ancestors, read_layout
 from threadkeep.items import digest_session, seed_chain
 from threadkeep.store import Found, NewRecord, RecordKind, Span
 from threadkeep.threads import Arrival, Tip
-from threadkeep.threads.branches import prepare_fork
+from threadkeep.threads.forks_and_undos import prepare_fork
 from threadkeep.threads.path import is_rewrite_mark
 from threadkeep.threads.reader import load_current_turn, load_live_path, load_tip
 from threadkeep.threads.writer import (

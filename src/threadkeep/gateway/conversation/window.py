@@ -14,8 +14,8 @@ from threadkeep.gateway.conversation.item_cache import History
 from threadkeep.items import Item, Role
 from threadkeep.store import Record, RecordKind, Span, ThreadStore
 from threadkeep.threads import Checkpoint, KeepEntry, LayoutEntry, LiteralEntry, StateEntry, StubEntry
+from threadkeep.threads.erasure_notes import ERASED, read_erasure_note
 from threadkeep.threads.path import LivePath
-from threadkeep.threads.tombstones import ERASED, read_erasure_note
 from threadkeep.tokens import estimate_item
 
 

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from threadkeep.gateway.conversation.proxy_interface import Refused
-from threadkeep.gateway.http.asgi import Call
+from threadkeep.gateway.http.exchange import Call
 from threadkeep.gateway.http.headers import every, make_upstream_headers
 
 NO_KEY = Refused(

@@ -27,7 +27,7 @@ from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
 from threadkeep.errors import BadInput, InvalidSetting, UnusableFile
-from threadkeep.gateway.http.asgi import Call
+from threadkeep.gateway.http.exchange import Call
 from threadkeep.gateway.http.headers import RawHeaders
 from threadkeep.gateway.http.routes import ENDPOINTS
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from threadkeep.gateway.http.asgi import Call
+from threadkeep.gateway.http.exchange import Call
 from threadkeep.tokens import estimate_bytes
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"

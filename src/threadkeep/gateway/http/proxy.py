@@ -35,8 +35,8 @@ from threadkeep.gateway.conversation.proxy_interface import (
     merge_header_lists,
 )
 from threadkeep.gateway.http.access_log import Entry
-from threadkeep.gateway.http.asgi import Call, Caller
 from threadkeep.gateway.http.compression import DecodeFailure, decode_body, parse_codings
+from threadkeep.gateway.http.exchange import Call, Caller
 from threadkeep.gateway.http.headers import first, join_headers, make_upstream_headers
 from threadkeep.gateway.http.metrics import Metrics, Run
 from threadkeep.gateway.http.relay import Finish, is_blendable, relay_reply, relay_without_tool

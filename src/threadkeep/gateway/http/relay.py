@@ -17,8 +17,8 @@ from threadkeep.dialects import Reply, ReplyReader, Wire
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.conversation.proxy_interface import Forward
 from threadkeep.gateway.conversation.recall_tool import NAME, RecallSession, keep_first_counts
-from threadkeep.gateway.http.asgi import Caller
 from threadkeep.gateway.http.compression import parse_codings
+from threadkeep.gateway.http.exchange import Caller
 from threadkeep.gateway.http.headers import drop_hop_by_hop, first
 from threadkeep.gateway.http.upstream import UpstreamAnswer, UpstreamFailure
 

@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
 from threadkeep.errors import CannotListen, PortTaken, UnsafeBind
-from threadkeep.gateway.http.asgi import Receive, Scope, Send
+from threadkeep.gateway.http.exchange import Receive, Scope, Send
 from threadkeep.gateway.http.guards import is_loopback
 from threadkeep.gateway.http.upstream import MESSAGE_BYTES
 

@@ -20,7 +20,7 @@ from threadkeep.dialects.api import Frames
 from threadkeep.dialects.raw_json import read_object, read_value
 from threadkeep.dialects.sse import EventReader
 from threadkeep.dialects.values import Frame
-from threadkeep.gateway.http.asgi import Call, Message, Receive, Send
+from threadkeep.gateway.http.exchange import Call, Message, Receive, Send
 from threadkeep.gateway.http.headers import RawHeaders, first
 from threadkeep.gateway.http.proxy import AnswerStamp
 from threadkeep.gateway.http.upstream_socket import Lane, Lanes

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.histories import RESPONSES, Json, Rollout, answered, call, environment, output, said, turns
 
+from threadkeep.compaction.early_compaction import Worth, compute_worth, foresee_worth, measure_request_growth
 from threadkeep.compaction.engine import NO_DRAFT, conclude, propose
 from threadkeep.compaction.plan import Position
-from threadkeep.compaction.savings import Worth, compute_worth, foresee_worth, measure_request_growth
 from threadkeep.compaction.strategies.strategy import Goal
 from threadkeep.items import Item
 from threadkeep.tokens import estimate_item

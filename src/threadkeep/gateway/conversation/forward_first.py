@@ -1,7 +1,7 @@
-"""Which long histories may go to their provider before they are read.
+"""Decides which long histories are sent to their provider first and read meanwhile.
 
-Reading a long history for the first time takes longer than sending it. The first items tell whether a thread holds it, and its
-bytes tell whether it could hold a command. If neither is so, the provider is asked first.
+Reading a long history for the first time takes longer than sending it. Its first items show whether a thread may hold it, and
+a search of its bytes shows whether it may contain a command. If neither is possible, it is sent before it is read.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _plain_name = re.compile(r"[A-Za-z0-9/_-]+")
 _escaped = re.compile(rb"\\u00(?:2[dDfF]|3[0-9]|[4-7][0-9a-fA-F])")
 
 
-class FastPath:
-    """Decides which requests of one dialect may go out before they are read."""
+class ForwardFirst:
+    """Decides for one dialect which requests may be sent before they are read."""
 
     def __init__(self, rules: Rules, items: ItemCache, writes: PendingWrites, lookup: ThreadLookup, compactor: Compactor) -> None:
         names = rules.commands
