@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clients.conftest import CODEX, Installed, installed
+from tests.clients.conftest import CODEX, Installed, installed, installed_once
 from tests.doubles.provider import ScriptedProvider
 from tests.doubles.script import Reply, say
 from tests.drivers.claude_code import ClaudeCode
@@ -17,7 +17,7 @@ from tests.drivers.npm import CLAUDE_CODE, OPENCODE
 from tests.drivers.process import run_to_end
 from tests.mcp.sessions import NEEDLE
 
-__all__ = ["installed"]
+__all__ = ["installed", "installed_once"]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
