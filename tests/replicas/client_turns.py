@@ -18,9 +18,26 @@ from tests.drivers.codex import CodexCli
 
 TURNS = 16
 SECONDS = 60.0
-PAUSE_SECONDS = 0.05
 
 Json = dict[str, Any]
+
+
+class Answers:
+    """Wakes those who wait for the next answer that any client gets."""
+
+    def __init__(self) -> None:
+        self._moved = asyncio.Condition()
+
+    async def announce(self) -> None:
+        async with self._moved:
+            self._moved.notify_all()
+
+    async def after(self, seconds: float) -> None:
+        """Return with the first answer that comes when so many seconds are over."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        async with self._moved:
+            await self._moved.wait_for(lambda: loop.time() >= due)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +59,7 @@ class Client(ABC):
         self.turns = 0
         self.asked_again = 0
 
-    async def talk(self, is_over: Callable[[], bool]) -> None:
+    async def talk(self, is_over: Callable[[], bool], answers: Answers) -> None:
         """Lead one conversation after another."""
         while not is_over():
             told = Told(dialect=self.dialect)
@@ -56,14 +73,15 @@ class Client(ABC):
                 told.acknowledged = len(told.history)
                 told.history += added
                 self.turns += 1
+                await answers.announce()
 
     async def _answered(self, history: list[Json], is_over: Callable[[], bool]) -> list[Json] | None:
         while not is_over():
             try:
                 return await self.ask(history)
             except (openai.APIError, anthropic.APIError, httpx2.HTTPError, RuntimeError):
+                # No pause: an SDK has waited between its own tries before it gives up.
                 self.asked_again += 1
-                await asyncio.sleep(PAUSE_SECONDS)
         return None
 
     def message(self, text: str) -> Json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pwd
 import shutil
@@ -13,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 
 USER = "embedded_postgres"
@@ -123,7 +121,7 @@ def servers(count: int) -> Iterator[list[Cluster]]:
 
 @contextmanager
 def pooler(cluster: Cluster) -> Iterator[str]:
-    """Run PgBouncer in transaction mode before a server and give the block its address."""
+    """Run PgBouncer in transaction mode before a server and give the block its address, once it takes connections."""
     program = shutil.which("pgbouncer")
     if program is None:
         pytest.skip("PgBouncer is not installed (Debian: apt install pgbouncer)")
@@ -141,6 +139,8 @@ listen_addr =
 auth_type = trust
 auth_file = {users}
 pool_mode = transaction
+log_connections = 0
+log_disconnections = 0
 default_pool_size = 4
 logfile = {cluster.folder}/pgbouncer.log
 pidfile = {cluster.folder}/pgbouncer.pid
@@ -148,22 +148,14 @@ pidfile = {cluster.folder}/pgbouncer.pid
         encoding="utf-8",
     )
     process = subprocess.Popen(
-        [program, "-q", str(settings)], cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=system_user()
+        [program, str(settings)], cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, user=system_user()
     )
+    assert process.stderr is not None
     try:
+        if not any("process up" in line for line in process.stderr):
+            pytest.fail("the pooler did not come up")
         yield f"postgresql://postgres@/postgres?host={cluster.folder}&port={port}"
     finally:
         process.terminate()
         process.wait(timeout=60)
-
-
-async def reachable(url: str) -> None:
-    """Wait until a pooler answers."""
-    for _ in range(200):
-        try:
-            await (await psycopg.AsyncConnection.connect(url)).close()
-        except psycopg.OperationalError:
-            await asyncio.sleep(0.05)
-        else:
-            return
-    pytest.fail("the pooler did not come up")
+        process.stderr.close()

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 from tests.postgres import PostgresServer
-from tests.replicas.clusters import pooler, reachable, servers
+from tests.replicas.clusters import pooler, servers
 
 from threadkeep import Config, Thread, Threadkeep
 from threadkeep.errors import StoreUnreachable
@@ -136,7 +136,6 @@ async def test_behind_a_pooler_mail_is_found_by_looking() -> None:
     with servers(1) as (server,):
         await asyncio.to_thread(server.begin)
         with pooler(server) as url:
-            await reachable(url)
             async with waiting(url) as (thread, task):
                 await thread.deliver("hello", sender="her")
                 assert await task == ["her"]
@@ -150,7 +149,6 @@ async def test_behind_a_pooler_with_an_address_to_listen_at(monkeypatch: pytest.
     with servers(1) as (server,):
         await asyncio.to_thread(server.begin)
         with pooler(server) as url:
-            await reachable(url)
             async with waiting(url, listen=server.url) as (thread, task):
                 await listeners(server.url)
                 await thread.deliver("hello", sender="her")

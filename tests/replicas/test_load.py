@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from tests.drivers.npm import CODEX_0_166, install
 from tests.drivers.process import ClientUnavailable
-from tests.replicas.client_turns import SECONDS, ChatClient, Client, CodexClient, MessagesClient, ResponsesClient
+from tests.replicas.client_turns import SECONDS, Answers, ChatClient, Client, CodexClient, MessagesClient, ResponsesClient
 from tests.replicas.clusters import Cluster, servers
 from tests.replicas.fleet import Balancer, Replica, provider
 from tests.replicas.stored import compactions, is_answered, known_items
@@ -40,11 +40,12 @@ CLIENTS = Path(os.environ.get("THREADKEEP_CLIENTS") or Path(__file__).parents[2]
 
 @dataclass(slots=True)
 class Harm:
-    """What was done to the gateways and to the database."""
+    """What was done to the gateways and to the database, and the answers it waits for."""
 
     kills: int = 0
     restarts: int = 0
     failovers: int = 0
+    answers: Answers = field(default_factory=Answers)
 
 
 @asynccontextmanager
@@ -59,7 +60,7 @@ async def two_servers() -> AsyncIterator[tuple[str, Cluster, Cluster]]:
 
 async def kill_now_and_then(replicas: list[Replica], chance: random.Random, harm: Harm) -> None:
     while True:
-        await asyncio.sleep(chance.uniform(*BETWEEN_KILLS_SECONDS))
+        await harm.answers.after(chance.uniform(*BETWEEN_KILLS_SECONDS))
         replica = chance.choice(replicas)
         await replica.kill()
         harm.kills += 1
@@ -69,11 +70,11 @@ async def kill_now_and_then(replicas: list[Replica], chance: random.Random, harm
 
 async def lose_the_database(primary: Cluster, standby: Cluster, harm: Harm) -> None:
     """A third of the way the server restarts; after two thirds it is gone for good, and its standby is promoted."""
-    await asyncio.sleep(LENGTH_SECONDS / 3)
+    await harm.answers.after(LENGTH_SECONDS / 3)
     await asyncio.to_thread(primary.stop)
     await asyncio.to_thread(primary.start)
     harm.restarts += 1
-    await asyncio.sleep(LENGTH_SECONDS / 3)
+    await harm.answers.after(LENGTH_SECONDS / 3)
     await asyncio.to_thread(primary.stop)
     await asyncio.to_thread(standby.promote)
     harm.failovers += 1
@@ -103,7 +104,7 @@ async def test_real_clients_lose_nothing_to_kills_a_restart_and_a_failover(
             stack.push_async_callback(replica.kill)
             await replica.start()
         url = await stack.enter_async_context(Balancer(replicas, chance).serving())
-        clients, codex = await talked(url, tmp_path, binary, harming(replicas, primary, standby, chance, harm))
+        clients, codex = await talked(url, tmp_path, binary, harming(replicas, primary, standby, chance, harm), harm.answers)
         for replica in replicas:
             await replica.kill()
         figures = await check(store, clients, codex)
@@ -132,7 +133,7 @@ async def harming(
 
 
 async def talked(
-    url: str, folder: Path, binary: Path | None, harm: AbstractAsyncContextManager[asyncio.Task[None]]
+    url: str, folder: Path, binary: Path | None, harm: AbstractAsyncContextManager[asyncio.Task[None]], answers: Answers
 ) -> tuple[list[Client], CodexClient | None]:
     """Let every client talk for as long as the test is to last, and until they were answered once more after that."""
     loop = asyncio.get_running_loop()
@@ -154,7 +155,7 @@ async def talked(
         def is_over() -> bool:
             return loop.time() > until and lost.done()
 
-        await asyncio.gather(*(client.talk(is_over) for client in clients), *([codex.talk(is_over)] if codex else []))
+        await asyncio.gather(*(client.talk(is_over, answers) for client in clients), *([codex.talk(is_over)] if codex else []))
     return clients, codex
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.replicas.clusters import pooler, reachable, servers
+from tests.replicas.clusters import pooler, servers
 from tests.store.appender import record
 
 from threadkeep import Config, Threadkeep
@@ -102,7 +102,6 @@ async def test_a_pooler_in_transaction_mode_may_stand_in_between() -> None:
     with servers(1) as (server,):
         await asyncio.to_thread(server.begin)
         with pooler(server) as url:
-            await reachable(url)
             await asyncio.gather(*(talk(url, tenant) for tenant in ("mine", "theirs")))
 
 
