@@ -1,4 +1,7 @@
-"""Chat items and requests: exact bytes, in and out."""
+"""Chat items and requests: exact bytes, in and out.
+
+Of one dialect alone: the fields and their bytes are Chat Completions'; what holds in any is in test_contract.py.
+"""
 
 from __future__ import annotations
 

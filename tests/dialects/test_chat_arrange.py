@@ -1,4 +1,7 @@
-"""No two user messages in a row, and nothing else changed."""
+"""No two user messages in a row, and nothing else changed.
+
+Of one dialect alone: the rule is of Chat Completions' servers; test_messages_rewriting.py has the Messages API's.
+"""
 
 from __future__ import annotations
 

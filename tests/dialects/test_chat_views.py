@@ -1,4 +1,7 @@
-"""What threadkeep sees in chat messages: every recorded form, view by view."""
+"""What threadkeep sees in chat messages: every recorded form, view by view.
+
+Of one dialect alone: the recorded forms are Chat Completions'; test_messages_views.py has another's.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from tests.dialects.samples import SAMPLES
 
@@ -22,3 +25,17 @@ def test_the_dialect_keeps_the_contract(check: Check, samples: DialectSamples) -
 def test_no_dialect_goes_unchecked() -> None:
     """A new one costs a module, its line among the dialects, and its samples."""
     assert {samples.dialect.name for samples in SAMPLES} == set(DIALECTS)
+
+
+ABOUT_ONE = [
+    path
+    for path in sorted(Path(__file__).parent.glob("test_*.py"))
+    if path.stem.startswith(tuple(f"test_{name}" for name in DIALECTS))
+]
+
+
+@pytest.mark.parametrize("path", ABOUT_ONE, ids=[path.stem for path in ABOUT_ONE])
+def test_a_file_about_one_dialect_says_why(path: Path) -> None:
+    """What every dialect must do is a check in `threadkeep.testing`, or runs on all of them here."""
+    told = ast.get_docstring(ast.parse(path.read_text())) or ""
+    assert "Of one dialect alone: " in told

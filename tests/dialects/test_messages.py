@@ -1,4 +1,7 @@
-"""Messages: exact bytes, requests taken apart, outputs replaced."""
+"""Messages: exact bytes, requests taken apart, outputs replaced.
+
+Of one dialect alone: the fields and their bytes are the Messages API's; what holds in any is in test_contract.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Answers the gateway writes read like a provider's."""
+"""Answers the gateway writes read like a provider's.
+
+Of one dialect alone: the events and errors are the Messages API's; the other files test_*_answer.py have others'.
+"""
 
 from __future__ import annotations
 

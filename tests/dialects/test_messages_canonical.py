@@ -1,4 +1,7 @@
-"""The canonical form: one for all spellings of a message, another for every other message."""
+"""The canonical form: one for all spellings of a message, another for every other message.
+
+Of one dialect alone: the spellings that mean the same are the Messages API's; the other files test_*_canonical.py have others'.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Real transcripts of Claude Code, where there are any beside the repository: nothing in them is lost or misread."""
+"""Real transcripts of Claude Code, where there are any beside the repository: nothing in them is lost or misread.
+
+Of one dialect alone: these transcripts hold messages of the Messages API.
+"""
 
 from __future__ import annotations
 

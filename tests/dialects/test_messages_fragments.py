@@ -1,4 +1,7 @@
-"""Whose words a message in the user's role holds, and which of them are pinned."""
+"""Whose words a message in the user's role holds, and which of them are pinned.
+
+Of one dialect alone: blocks beside results are the Messages API's; test_host_fragments.py has what hosts write in any.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What threadkeep changes in messages it sends: their order of roles, their thinking, their cache markers."""
+"""What threadkeep changes in messages it sends: their order of roles, their thinking, their cache markers.
+
+Of one dialect alone: the order of roles, signed thinking and cache markers are rules of the Messages API.
+"""
 
 from __future__ import annotations
 

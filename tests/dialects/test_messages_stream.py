@@ -1,4 +1,7 @@
-"""What is read from a streamed answer, however its bytes are cut and whatever they are."""
+"""What is read from a streamed answer, however its bytes are cut and whatever they are.
+
+Of one dialect alone: the events and their ends are the Messages API's; the other files test_*_stream.py have others'.
+"""
 
 from __future__ import annotations
 

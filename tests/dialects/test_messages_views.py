@@ -1,4 +1,7 @@
-"""What threadkeep sees in messages of every form."""
+"""What threadkeep sees in messages of every form.
+
+Of one dialect alone: these blocks and reminders are the Messages API's; test_chat_views.py has another's.
+"""
 
 from __future__ import annotations
 

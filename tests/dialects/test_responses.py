@@ -1,4 +1,7 @@
-"""Responses items: exact bytes, and what threadkeep sees in them."""
+"""Responses items: exact bytes, and what threadkeep sees in them.
+
+Of one dialect alone: the fields and their bytes are the Responses API's; what holds in any is in test_contract.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The canonical form: one for all spellings of an item, another for every other item."""
+"""The canonical form: one for all spellings of an item, another for every other item.
+
+Of one dialect alone: the spellings that mean the same are the Responses API's; the other files test_*_canonical.py have others'.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Requests and streams of the Responses API as clients and providers write them, in files of our own."""
+"""Requests and streams of the Responses API as clients and providers write them, in files of our own.
+
+Of one dialect alone: the recordings are the Responses API's; test_chat.py and test_messages.py read others'.
+"""
 
 from __future__ import annotations
 
