@@ -133,7 +133,7 @@ def _add_upstreams(parser: ArgumentParser, *, default: str | None = None) -> Non
 
 
 def _add_auto_compact(parser: ArgumentParser, *, default: str) -> None:
-    help = f"compact a thread before its window overflows, or prepare that in the background (default: {default})"
+    help = f"on: compact a thread before its window is full; background: also prepare it ahead; off: never (default: {default})"
     parser.add_argument("--auto-compact", choices=MODES, help=help)
 
 
@@ -208,7 +208,7 @@ def compact(parser: ArgumentParser) -> None:
     parser.add_argument("--strategy", metavar="S", help=strategy)
     parser.add_argument("--model", metavar="M", help="the model to ask: openai:NAME, anthropic:NAME or NAME@URL")
     parser.add_argument("--focus", metavar="TEXT", help="a subject to keep in view")
-    target = "the largest new window: tokens, or a share of the old one"
+    target = "the largest size of the new window, in tokens or as a share of the old window"
     parser.add_argument("--target", type=_parse_target, metavar="N|N%", help=target)
     parser.add_argument("--dry-run", action="store_true", help="compute and report it, write nothing")
 
@@ -236,7 +236,7 @@ def setup(parser: ArgumentParser) -> None:
     parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"{', '.join(SETUP_NAMES)} (default: list them)")
     gateway, hooks = (
         "send the client's requests through the gateway",
-        "keep its state through its own compactions, without a gateway",
+        "without a gateway: restore the state after each compaction that the client does itself",
     )
     parser.add_argument("--gateway", dest="way", action="append_const", const="gateway", help=gateway)
     parser.add_argument("--hooks", dest="way", action="append_const", const="hooks", help=hooks)
@@ -256,10 +256,10 @@ def serve(parser: ArgumentParser) -> None:
         type=_parse_client_mode,
         action="append",
         metavar="NAME=MODE",
-        help="the same for one client or model, such as claude-code=on, which needs this; may be repeated",
+        help="--auto-compact for one client or model; repeatable. Claude Code needs it: claude-code=on",
     )
     parser.add_argument("--no-keys", action="store_true", help="require no key, whatever keys_file says")
-    token = "opens the control API (default: $THREADKEEP_CONTROL_TOKEN, else a file beside the store)"
+    token = "the token that the control API requires (default: $THREADKEEP_CONTROL_TOKEN, else a file beside the store)"
     parser.add_argument("--control-token", metavar="TOKEN", help=token)
     parser.add_argument("--log-content", action="store_const", const="on", help="log what clients send, too")
     parser.add_argument("--stop-with-stdin", action="store_true", help="stop when standard input ends")
@@ -442,7 +442,7 @@ def export(parser: ArgumentParser) -> None:
     from threadkeep.transfer.export import EXPORT_FORMATS
 
     _add_thread(parser)
-    what = "a rollout for Codex, all items one a line, a document, or the window as a list in the thread's own dialect"
+    what = "codex: a Codex rollout; jsonl: every item on a line; markdown: a document; the others: the window as a list of items"
     parser.add_argument("--format", choices=EXPORT_FORMATS, required=True, help=what)
     output = "the file to write; in a folder it gets the name its program would give it"
     parser.add_argument("-o", "--output", type=_parse_path, metavar="FILE", help=output)
@@ -450,7 +450,7 @@ def export(parser: ArgumentParser) -> None:
 
 @_command(PROGRAMS, "serve recall, notes and pins as MCP tools", example="threadkeep mcp --thread ship-it")
 def mcp(parser: ArgumentParser) -> None:
-    parser.add_argument("--thread", metavar="THREAD", help="the thread of calls that name none")
+    parser.add_argument("--thread", metavar="THREAD", help="the thread for tool calls that name no thread")
     parser.add_argument("--http", action="store_true", help="listen on this machine instead of speaking over stdin and stdout")
     port = "with --http: the port, 0 for a free one (default: %(default)s)"
     parser.add_argument("--port", type=_parse_port, default=4623, help=port)

@@ -1,9 +1,9 @@
 """Decides which items a compaction replaces and which it keeps, as a plain value.
 
-The window is cut where it can be cut (`items.boundaries`), as far back as the frontier's budget reaches, at a person's message
-where one serves. Kept whole in any case: what hosts say about their world in its newest version, and the request being worked on,
-a person's or another agent's.
-What tools returned and the model has not read yet stays too, as much of it as a window has room for: it would only ask again.
+The window is cut at one of its boundaries (`items.boundaries`), as far back as the frontier's budget allows, and before a
+person's message if possible. Two things are always kept whole: the newest version of each host context, and the current request
+of a person or another agent. Tool outputs that the model has not read yet are kept as far as there is room, because the model
+would call the tools again.
 """
 
 from __future__ import annotations

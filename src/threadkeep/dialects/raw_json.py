@@ -65,9 +65,9 @@ def render_json(value: object) -> str:
 
 
 def encode_canonical(raw: bytes, shape: Callable[[Json], Json]) -> bytes:
-    """Return what `shape` makes of an object, with the keys of every object in order; `raw` itself where that cannot be had.
+    """Apply `shape` to a JSON object and return the result with all keys sorted; return `raw` if it cannot be parsed.
 
-    Two values never share a form: a lone half is written as the escape it was, which this serialisation uses for nothing else.
+    Different values never give the same bytes. Half of a surrogate pair cannot be encoded, so its escape is kept.
     """
     try:
         if isinstance(value := decode(_values, raw), dict):

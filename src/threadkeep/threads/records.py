@@ -177,9 +177,9 @@ class ReplyBody(Body, frozen=True, kw_only=True):
 
 
 class RollbackBody(Body, frozen=True, kw_only=True):
-    """The path continues from `target` (a column of the record); what lies between is left behind.
+    """Continues the path from ordinal `target` (a column of the record); the records between leave the path but stay stored.
 
-    With `turns` 0 the record at `target` is a rollback, and this one takes it back.
+    If `turns` is 0, this record undoes an earlier rollback, the record at `target`.
     """
 
     turns: int

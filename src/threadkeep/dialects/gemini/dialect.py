@@ -166,7 +166,7 @@ def _replace_response(part: bytes, text: str) -> bytes:
 
 
 def _unsign(parts: Sequence[bytes]) -> list[bytes]:
-    """Return parts without signed thoughts and without signatures; the first call that had one is marked as unsigned."""
+    """Remove signatures and signed thoughts from parts. The first signed call gets `UNSIGNED` as its signature instead."""
     kept: list[bytes] = []
     is_marked = False
     for part in parts:

@@ -197,10 +197,10 @@ SUMMARY_REQUEST: Final = "CRITICAL: Respond with TEXT ONLY"
 
 
 def is_side_request(request: Request, *, path: str, hints: Hints, dialect: Dialect) -> bool:
-    """Whether a request is no step of a conversation, as far as the request alone tells; see also `asks_for_summary`.
+    """Whether a request is not part of a conversation, such as a token count or a title; see also `asks_for_summary`.
 
-    Each kind has two independent signs, at most one of them words: words change with releases, and anyone may type them. Requests
-    of sub-agents are not side requests; they hold conversations of their own.
+    Each kind is recognised by two independent signs. At most one of them is a wording, because wordings change with releases and
+    people may type them. Requests of sub-agents are not side requests, because sub-agents have conversations of their own.
     """
     if hints.is_own_business or dialect.api.is_side_request(request, path=path):
         return True

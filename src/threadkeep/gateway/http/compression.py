@@ -87,7 +87,10 @@ def _inflate(body: bytes, most: int, *, window: int) -> bytes:
 
 
 def _unzstd(body: bytes, most: int) -> bytes:
-    """Undo one or several frames. What reads within a bound cannot tell whether the last frame was whole, so it goes first."""
+    """Decompress one or several frames.
+
+    The first pass stops at `most` bytes, but cannot tell whether the last frame is complete; the second pass can.
+    """
     # The memory a frame may ask for is bounded too; 2 ** 27 is what every decoder must take.
     decoder = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     beginning = bytearray()

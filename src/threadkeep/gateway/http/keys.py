@@ -149,7 +149,7 @@ def _written_in(path: Path) -> Mapping[str, object]:
 
 
 def _left_in(path: Path) -> Mapping[str, object]:
-    """Return what a file says that was there before: nothing, where it is gone or emptied."""
+    """Read a file of keys again; a deleted or empty file has no keys."""
     try:
         path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Creating threads and appending records: what several callers want in one transaction takes a handful of statements."""
+"""Creates threads and appends records for several callers in one transaction, with few statements for all of them."""
 
 from __future__ import annotations
 

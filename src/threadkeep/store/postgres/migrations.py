@@ -102,7 +102,7 @@ async def _read_applied(connection: Connection) -> Mapping[int, Phase]:
 
 
 def choose_next(found: Mapping[int, Phase], steps: Sequence[Migration], *, location: str, post: bool) -> Sequence[Migration]:
-    """Return what to run now as one unit: everything on a new database, else the next step if there is one to run."""
+    """Return the migrations to run next in one transaction: all of them on a new database, else at most one."""
     newest = max(step.version for step in steps)
     beyond = [version for version, phase in found.items() if phase == "post" and version > newest]
     if beyond:
