@@ -280,8 +280,9 @@ def write_script(client: Client, hold: asyncio.Event) -> list[Reply]:
             Reply(items=(reasoning(f"sealed {number}", summary=f"look at {number}"), client.act(number)))
             for number in (next(acts) for _ in range(turn.acts))
         ]
-        ending = (reasoning(f"sealed: {turn.answer}", summary="so it is"), message(turn.answer or "I was about to"))
-        script.append(Reply(items=ending, hold=None if turn.answer else hold))
+        thought, said = reasoning(f"sealed: {turn.answer}", summary="so it is"), message(turn.answer or "I was about to")
+        # A client whose gateway dies behind a thought sends the thought alone, which a provider refuses, with us or without.
+        script.append(Reply(items=(thought, said)) if turn.answer else Reply(items=(said,), hold=hold))
     return script
 
 

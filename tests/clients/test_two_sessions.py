@@ -92,7 +92,7 @@ async def test_two_codex_sessions_keep_to_themselves(transport: str, folders: st
     """The default model, one home, the same greeting and summary: two threads, each with its rule."""
     binary = await installed(CODEX_0_169)
     async with (
-        ScriptedProvider([say("done")] * 10, enforcing=True, beside=beside, sockets=transport == "websocket") as provider,
+        ScriptedProvider([say("done")] * 8, enforcing=True, beside=beside, sockets=transport == "websocket") as provider,
         gateway_process(tmp_path / "threadkeep.db", upstream=provider.url, flags=("--auto-compact", "on")) as gateway,
     ):
         url = gateway.base_url.removesuffix("/v1")
@@ -109,7 +109,7 @@ async def test_two_codex_sessions_keep_to_themselves(transport: str, folders: st
         name: [request.raw.decode() for request in provider.requests if request.headers["thread-id"] == session]
         for name, session in sessions.items()
     }
-    assert {name: len(texts) for name, texts in told.items()} == {"alpha": 5, "beta": 5}
+    assert {name: len(texts) for name, texts in told.items()} == {"alpha": 4, "beta": 4}
     assert [text for text in told["alpha"] if "BETA-222" in text] == []
     assert [text for text in told["beta"] if "ALPHA-111" in text] == []
     assert [name for name in RULES if any(RULES[name] not in text for text in told[name][1:])] == []

@@ -224,7 +224,7 @@ class ScriptedProvider:
             counted = len(received.raw) // BYTES_PER_TOKEN
             return web.json_response({"input_tokens": counted} if received.path == COUNT_TOKENS else {"totalTokens": counted})
         aside = self._beside(received) if self._beside and wire else None
-        fault = self._rules.refusal(wire, received) if self._enforcing and wire else None
+        fault = self._rules.refusal(wire, received, is_side=aside is not None) if self._enforcing and wire else None
         if fault is None and wire and self._refusing:
             fault = self._refusing(received)
         if aside is not None and wire is not None:

@@ -57,8 +57,8 @@ class ProviderRules:
         if any(block["type"] in THINKING for block in spoken.blocks):
             self._thought_calls.update(block["id"] for block in spoken.blocks if block["type"] == "tool_use")
 
-    def refusal(self, wire: WireName, received: Received) -> Fault | None:
-        """Say why this request is refused, or return None."""
+    def refusal(self, wire: WireName, received: Received, *, is_side: bool = False) -> Fault | None:
+        """Say why this request is refused, or return None. Which sides speak in a side request is its client's own matter."""
         body, history = received.body, received.history
         faults: tuple[Fault | None, ...]
         match wire:
@@ -72,7 +72,7 @@ class ProviderRules:
             case "gemini":
                 broken = pairing_fault(history)
                 faults = (None if broken is None else Fault(broken, "contents", "INVALID_ARGUMENT"),)
-        roles = _neighbours(history, wire=wire) if self._alternating else None
+        roles = _neighbours(history, wire=wire) if self._alternating and not is_side else None
         return next((fault for fault in (*faults, roles) if fault is not None), None)
 
     def _of_responses(self, body: Mapping[str, Any], items: Sequence[JsonObject]) -> Fault | None:
