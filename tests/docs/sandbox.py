@@ -171,8 +171,10 @@ async def _make_store(home: Path) -> None:
 @asynccontextmanager
 async def _serve_provider() -> AsyncIterator[str]:
     async def answer(request: web.Request) -> web.Response:
-        asked = await request.json()
-        wire = find_dialect(DIALECTS[request.path.rsplit("/", 1)[-1]]).wire
+        name = DIALECTS.get(request.path.rsplit("/", 1)[-1])
+        if name is None:
+            raise web.HTTPNotFound
+        asked, wire = await request.json(), find_dialect(name).wire
         said = Answer(text="All is well.", response_id="resp_1", message_id="msg_1", model="m", created_at=1)
         if asked.get("stream"):
             return web.Response(body=wire.render_answer_stream(said), headers={"content-type": "text/event-stream"})
