@@ -180,9 +180,9 @@ def test_a_stream_cut_anywhere_says_what_the_whole_answer_says(
     assert [[(view.kind, view.words) for view in views[0]]] == [[(view.kind, view.words) for view in views[1]]]
 
 
-def make_translator(dialect: Dialect, **fields: object) -> Any:
+def make_translator(dialect: Dialect, **fields: Any) -> Any:
     form, provider = dialect.api.client_form, CHAT.api.upstream_form
     assert form is not None
     assert provider is not None
-    plain = PlainRequest(model="m", is_streamed=True, messages=(), **fields)  # type: ignore[arg-type]
+    plain = PlainRequest(model="m", is_streamed=True, messages=(), **fields)
     return provider.make_translator(form.make_writer(ANSWER, plain))
